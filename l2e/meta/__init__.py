@@ -1,0 +1,1 @@
+"""Meta-training: antithetic evolution strategies over short chains."""

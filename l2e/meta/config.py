@@ -1,0 +1,188 @@
+"""Every default of meta-training, in one place.
+
+A configuration is frozen, validated when it is made, written to `config.json` and into every
+checkpoint, and compared field by field on `--resume`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from l2e.chain import check_lengths
+from l2e.dynamics import PHYSICS
+from l2e.kinetic import KINETICS
+from l2e.meta.losses import LOSSES
+from l2e.samplers.checks import check_momentum_decay, check_temperature
+from l2e.tables import lookup
+from l2e.types import Kinetic
+
+# Fields that may differ between a run and its continuation: none of them touches a meta-parameter.
+FREE_ON_RESUME = frozenset({"outer_steps", "checkpoint_every", "heldout_every", "heldout_chains"})
+
+
+@dataclass(frozen=True)
+class KineticConfig:
+    """Which kinetic energy is learned, and the size of its network."""
+
+    name: str = "anchored"
+    widths: tuple[int, ...] = (32, 32)
+    alpha_scale: float = 0.1
+    beta_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse unknown names and impossible sizes."""
+        lookup(KINETICS, self.name, "kinetic energy")
+        if not self.widths or min(self.widths) < 1:
+            raise ValueError(f"widths is {self.widths}; expected one positive width a hidden layer")
+
+    def options(self) -> dict[str, Any]:
+        """Arguments of the builder in `KINETICS`."""
+        return {
+            "widths": self.widths,
+            "alpha_scale": self.alpha_scale,
+            "beta_scale": self.beta_scale,
+        }
+
+    def build(self) -> Kinetic:
+        """The kinetic energy itself."""
+        return KINETICS[self.name](**self.options())
+
+
+@dataclass(frozen=True)
+class InnerConfig:
+    """The chain whose model average is judged (Algorithm 2)."""
+
+    burn_in: int = 2500
+    draws: int = 10
+    thin: int = 50
+    batch_size: int = 128
+    learning_rate: float = 0.01
+    momentum_decay: float = 0.1
+    temperature: float = 1.0
+    physics: str = "exact"
+    num_data: int | None = None
+    predict_batch: int = 250
+
+    def __post_init__(self) -> None:
+        """Refuse impossible chains."""
+        check_lengths(self.burn_in, self.draws, self.thin)
+        check_temperature(self.temperature)
+        check_momentum_decay(self.momentum_decay)
+        lookup(PHYSICS, self.physics, "physics")
+        _at_least_one(self, "batch_size", "predict_batch")
+        _positive(self, "learning_rate")
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps of one chain."""
+        return self.burn_in + self.draws * self.thin
+
+
+@dataclass(frozen=True)
+class MetaConfig:
+    """A meta-training run.
+
+    Attributes:
+        tasks: row of the task distributions' table.
+        pairs: N, antithetic pairs in an outer step.
+        pairs_per_job: pairs evaluated by one program call; bounds memory, and is part of the
+            configuration because it shapes the compiled program.
+        sigma: standard deviation of the perturbations of φ.
+        max_dropped: share of a step's pairs that may be non-finite before the run stops.
+        heldout_every: outer steps between evaluations on tasks never trained on.
+        heldout_chains: chains per such evaluation.
+    """
+
+    tasks: str
+    kinetic: KineticConfig = field(default_factory=KineticConfig)
+    inner: InnerConfig = field(default_factory=InnerConfig)
+    meta_loss: str = "bma"
+    strategy: str = "open_es"
+    pairs: int = 8
+    pairs_per_job: int = 8
+    sigma: float = 0.01
+    learning_rate: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.99
+    clip_norm: float = 1.0
+    max_dropped: float = 0.5
+    outer_steps: int = 1000
+    seed: int = 0
+    checkpoint_every: int = 10
+    heldout_every: int = 20
+    heldout_chains: int = 8
+
+    def __post_init__(self) -> None:
+        """Refuse impossible runs."""
+        lookup(LOSSES, self.meta_loss, "meta-loss")
+        _at_least_one(self, "pairs", "pairs_per_job", "outer_steps", "checkpoint_every")
+        _at_least_one(self, "heldout_every", "heldout_chains")
+        _positive(self, "sigma", "learning_rate", "clip_norm")
+        if self.pairs % self.pairs_per_job:
+            raise ValueError(
+                f"pairs is {self.pairs} and pairs_per_job {self.pairs_per_job}; expected a "
+                "multiple, so that every job runs the same program"
+            )
+        if not 0.0 <= self.max_dropped < 1.0:
+            raise ValueError(f"max_dropped is {self.max_dropped}; expected a share in [0, 1)")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain nested dictionaries."""
+        return asdict(self)
+
+
+def first_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
+    """The first field in which two configurations differ, as 'name: ours, theirs', or None.
+
+    Fields in `FREE_ON_RESUME` are passed over.
+    """
+    for name in sorted((ours.keys() | theirs.keys()) - FREE_ON_RESUME):
+        mine, other = ours.get(name), theirs.get(name)
+        if isinstance(mine, Mapping) and isinstance(other, Mapping):
+            inner = first_difference(mine, other)
+            if inner:
+                return f"{name}.{inner}"
+        elif _plain(mine) != _plain(other):
+            return f"{name}: now {mine!r}, in the checkpoint {other!r}"
+    return None
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _at_least_one(config: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+
+
+def _positive(config: Any, *names: str) -> None:
+    for name in names:
+        if not getattr(config, name) > 0:
+            raise ValueError(f"{name} is {getattr(config, name)!r}; expected a positive number")
+
+
+_PAPER = MetaConfig(tasks="paper")
+
+PRESETS: dict[str, MetaConfig] = {
+    "quick": MetaConfig(
+        tasks="quick",
+        inner=InnerConfig(burn_in=150, draws=10, thin=5, batch_size=64, predict_batch=1000),
+        outer_steps=60,
+        checkpoint_every=5,
+        heldout_every=10,
+    ),
+    "small": MetaConfig(
+        tasks="small",
+        inner=InnerConfig(burn_in=250, draws=10, thin=5, batch_size=128),
+        outer_steps=120,
+    ),
+    "paper": _PAPER,
+    "reference": replace(
+        _PAPER,
+        kinetic=KineticConfig(name="gradient", alpha_scale=1e-3, beta_scale=1e-3),
+        inner=replace(_PAPER.inner, physics="reference", num_data=50_000),
+    ),
+}

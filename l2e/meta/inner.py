@@ -1,0 +1,111 @@
+"""The inner loop: a population of φ, each judged by one short chain.
+
+One program is compiled for a task signature. The data are its arguments, so tasks of one shape
+share it. Both signs of a pair share initial θ, momentum and injected noise; all pairs of an outer
+step share the data order, so that a batch is gathered once for the whole population.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import jax
+
+from l2e import chain
+from l2e.batches import minibatches
+from l2e.meta.config import MetaConfig
+from l2e.meta.losses import LOSSES
+from l2e.potential import minibatch
+from l2e.predict import member_log_probs
+from l2e.samplers import SAMPLERS
+from l2e.types import Batch, Key, Params, Task
+
+
+class PairKeys(NamedTuple):
+    """Randomness of one antithetic pair."""
+
+    params: Key
+    chain: chain.ChainKeys
+
+
+def pair_keys(pair_key: Key, data_key: Key) -> PairKeys:
+    """Keys of one pair; the data order comes from a key that all pairs share."""
+    params, roles = jax.random.fold_in(pair_key, 0), jax.random.fold_in(pair_key, 1)
+    return PairKeys(params, chain.split_roles(roles)._replace(data=data_key))
+
+
+class InnerLoop:
+    """Compiled programs by task signature.
+
+    Attributes:
+        traces: how often each signature was traced; a test holds it at one.
+    """
+
+    def __init__(self, config: MetaConfig) -> None:
+        self.traces: Counter[Hashable] = Counter()
+        self._config = config
+        self._programs: dict[Hashable, Callable[..., jax.Array]] = {}
+
+    def losses(self, task: Task, population: Params, pair_keys_: Key, data_key: Key) -> jax.Array:
+        """Meta-losses of a population.
+
+        Args:
+            task: the inference problem.
+            population: φ with leading axes [N, S]: pairs, then the members that share a pair's
+                randomness (S = 2 signs in meta-training).
+            pair_keys_: one key a pair [N].
+            data_key: the data order, common to all.
+
+        Returns:
+            Losses [N, S]; not finite where a chain diverged.
+        """
+        if task.signature not in self._programs:
+            self._programs[task.signature] = self._compile(task)
+        program = self._programs[task.signature]
+        return program(population, pair_keys_, data_key, task.train, task.valid)
+
+    def _compile(self, task: Task) -> Callable[..., jax.Array]:
+        def population_losses(
+            population: Params, keys: Key, data_key: Key, train: Batch, valid: Batch
+        ) -> jax.Array:
+            self.traces[task.signature] += 1
+
+            def pair(members: Params, key: Key) -> jax.Array:
+                roles = pair_keys(key, data_key)
+                return jax.vmap(
+                    lambda phi: chain_loss(self._config, task, phi, roles, train, valid)
+                )(members)
+
+            return jax.vmap(pair)(population, keys)
+
+        return jax.jit(population_losses)
+
+
+def chain_loss(
+    config: MetaConfig, task: Task, phi: Params, keys: PairKeys, train: Batch, valid: Batch
+) -> Any:
+    """Run one chain with the sampler φ and judge its model average on validation data."""
+    inner = config.inner
+    num_data = inner.num_data or len(train[1])
+    potential = minibatch(task.log_likelihood, task.log_prior, num_data)
+    kernel = SAMPLERS["l2e"](
+        potential,
+        kinetic=config.kinetic.build(),
+        phi=phi,
+        step_size=inner.learning_rate / num_data,
+        momentum_decay=inner.momentum_decay,
+        temperature=inner.temperature,
+        physics=inner.physics,
+    )
+    draws = chain.run(
+        kernel,
+        keys.chain,
+        task.init(keys.params),
+        minibatches(train, min(inner.batch_size, len(train[1]))),
+        burn_in=inner.burn_in,
+        draws=inner.draws,
+        thin=inner.thin,
+    )
+    x, labels = valid
+    log_probs = member_log_probs(task.apply, draws, x, batch_size=inner.predict_batch)
+    return LOSSES[config.meta_loss](log_probs, labels)

@@ -1,0 +1,185 @@
+"""The outer loop: one step of evolution strategies on φ.
+
+Every random number derives from (root key, outer step, role, pair) by `fold_in`, never from a
+worker, a clock or an order of arrival.
+"""
+
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from l2e.meta.config import MetaConfig
+from l2e.meta.strategies import STRATEGIES, Strategy, outer_adam
+from l2e.meta.workers import Job, Workers
+from l2e.tables import lookup
+from l2e.types import Key, Params, TaskFamily
+
+_TASK, _PERTURBATION, _DATA, _PAIR, _UPDATE, _INIT, _HELDOUT = range(7)
+
+
+class MetaState(NamedTuple):
+    """Everything that changes during meta-training; a checkpoint holds all of it.
+
+    Attributes:
+        step: outer steps done, int32.
+        key: the root key of the run.
+        strategy: state of the estimator: φ, its optimiser, its counters.
+    """
+
+    step: jax.Array
+    key: Key
+    strategy: Any
+
+
+class StepKeys(NamedTuple):
+    """The random keys of one outer step, by role."""
+
+    key: Key
+
+    @property
+    def task(self) -> Key:
+        """Which task is drawn."""
+        return jax.random.fold_in(self.key, _TASK)
+
+    @property
+    def perturbation(self) -> Key:
+        """The perturbations of φ."""
+        return jax.random.fold_in(self.key, _PERTURBATION)
+
+    @property
+    def data(self) -> Key:
+        """The data order, common to all pairs."""
+        return jax.random.fold_in(self.key, _DATA)
+
+    @property
+    def update(self) -> Key:
+        """The strategy's own randomness when it is told the losses."""
+        return jax.random.fold_in(self.key, _UPDATE)
+
+    def pairs(self, first: int, count: int) -> Key:
+        """Initial θ, momentum and noise: one key a pair [count]."""
+        base = jax.random.fold_in(self.key, _PAIR)
+        return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
+            base, jnp.arange(first, first + count, dtype=jnp.uint32)
+        )
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What is known of an outer step when it is done."""
+
+    step: int
+    task: str
+    meta_loss: float
+    grad_norm: float
+    dropped_pairs: int
+    inner_steps: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Training:
+    """What stays the same from one outer step to the next."""
+
+    config: MetaConfig
+    strategy: Strategy
+    tasks: TaskFamily
+    workers: Workers
+
+
+class TooManyDroppedError(RuntimeError):
+    """More pairs than allowed had losses that are not finite."""
+
+
+def make_strategy(config: MetaConfig, phi: Params) -> Strategy:
+    """The configured estimator with its one optimiser."""
+    optimizer = outer_adam(config.learning_rate, config.beta1, config.beta2, config.clip_norm)
+    build = lookup(STRATEGIES, config.strategy, "strategy")
+    return build(phi, pairs=config.pairs, sigma=config.sigma, optimizer=optimizer)
+
+
+def initial_phi(config: MetaConfig) -> Params:
+    """φ before meta-training."""
+    key = jax.random.fold_in(jax.random.key(config.seed), _INIT)
+    return config.kinetic.build().init(key)
+
+
+def initial_state(config: MetaConfig, strategy: Strategy) -> MetaState:
+    """The state before the first outer step."""
+    key = jax.random.key(config.seed)
+    state = strategy.init(jax.random.fold_in(key, _INIT), initial_phi(config))
+    return MetaState(jnp.zeros((), jnp.int32), key, state)
+
+
+def meta_step(training: Training, state: MetaState) -> tuple[MetaState, StepReport]:
+    """Draw a task, evaluate N antithetic pairs on it, and move φ.
+
+    Raises:
+        TooManyDroppedError: naming the task and the step's key.
+    """
+    started = time.perf_counter()
+    config, strategy = training.config, training.strategy
+    step = int(state.step)
+    keys = StepKeys(jax.random.fold_in(state.key, step))
+    spec = training.tasks.sample(keys.task)
+    population = strategy.ask(keys.perturbation, state.strategy)
+    jobs = [
+        Job(spec, step, first, config.pairs_per_job)
+        for first in range(0, config.pairs, config.pairs_per_job)
+    ]
+    losses = np.concatenate(training.workers.map(jobs, population, keys))
+    kept = np.isfinite(losses).all(axis=1)
+    _check_dropped(kept, config, spec, step, keys.key)
+    new = strategy.tell(
+        keys.update, state.strategy, population, jnp.asarray(drop_pairs(losses, kept))
+    )
+    report = StepReport(
+        step=step + 1,
+        task=str(spec),
+        meta_loss=float(losses[kept].mean()),
+        grad_norm=float(strategy.gradient_norm(new)),
+        dropped_pairs=int((~kept).sum()),
+        inner_steps=2 * config.pairs * config.inner.steps,
+        seconds=time.perf_counter() - started,
+    )
+    return MetaState(state.step + 1, state.key, new), report
+
+
+def drop_pairs(losses: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Losses [N, 2] in which dropped pairs count for nothing and the mean is over those kept.
+
+    A pair contributes (L⁺ − L⁻) η / (2Nσ²); zeroing both and scaling the others by N/N_kept gives
+    eq. (10) over the kept pairs alone.
+    """
+    scale = np.float32(len(kept) / kept.sum())
+    return np.where(kept[:, None], losses * scale, np.float32(0.0))
+
+
+def heldout_losses(training: Training, state: MetaState, spec: Hashable) -> np.ndarray:
+    """Meta-losses [heldout_chains] of the present φ on a task that is never trained on.
+
+    The same chains every time: only φ differs from one evaluation to the next.
+    """
+    keys = StepKeys(jax.random.fold_in(jax.random.fold_in(state.key, _HELDOUT), 0))
+    count = training.config.heldout_chains
+    phi = training.strategy.mean(state.strategy)
+    population = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, 1, *leaf.shape)), phi)
+    jobs = [Job(spec, int(state.step), 0, count)]
+    return np.concatenate(training.workers.map(jobs, population, keys))[:, 0]
+
+
+def _check_dropped(
+    kept: np.ndarray, config: MetaConfig, spec: Hashable, step: int, key: Key
+) -> None:
+    dropped = int((~kept).sum())
+    if dropped > config.max_dropped * config.pairs:
+        raise TooManyDroppedError(
+            f"outer step {step + 1}: {dropped} of {config.pairs} pairs are not finite, more than "
+            f"the {config.max_dropped:.0%} allowed, on task {spec} with key "
+            f"{jax.random.key_data(key).tolist()}; lower inner.learning_rate or sigma"
+        )

@@ -1,0 +1,212 @@
+"""A meta-training run from start, or from its newest checkpoint, to an exported sampler."""
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import l2e
+from l2e.meta.checkpoint import Checkpoints
+from l2e.meta.config import MetaConfig
+from l2e.meta.journal import Journal, read_metrics
+from l2e.meta.outer import (
+    MetaState,
+    Training,
+    heldout_losses,
+    initial_phi,
+    initial_state,
+    make_strategy,
+    meta_step,
+)
+from l2e.meta.workers import BACKENDS
+from l2e.report.figures import meta_curve
+from l2e.tables import lookup
+from l2e.types import TaskFamily
+
+CHECKPOINTS_FOLDER = "checkpoints"
+SAMPLER_FOLDER = "sampler"
+CONFIG_FILE = "config.json"
+FIGURE_FILE = "meta_loss.png"
+_VERSIONS_OF = ("l2e", "jax", "jaxlib", "numpy", "evosax", "optax", "flax")
+
+
+class RunFolderError(ValueError):
+    """The output folder cannot be used for this run."""
+
+
+class InterruptedRunError(Exception):
+    """The run was interrupted after saving; `step` outer steps are kept."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        super().__init__(f"interrupted after outer step {step}")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How and where to run; nothing here changes a number."""
+
+    out: Path
+    resume: bool = False
+    backend: str = "serial"
+
+
+def run(
+    config: MetaConfig,
+    tasks: TaskFamily,
+    options: RunOptions,
+    *,
+    provenance: Mapping[str, Any] | None = None,
+    console: Console | None = None,
+) -> l2e.LearnedSampler:
+    """Meta-train, and export the sampler.
+
+    Args:
+        config: what is trained, and how.
+        tasks: the distribution over tasks.
+        options: folder, backend, whether to go on from a checkpoint.
+        provenance: for the manifest, what only the caller knows: data sets and checksums, commit.
+        console: for progress; standard output by default.
+
+    Returns:
+        The sampler, as written to `<out>/sampler`.
+
+    Raises:
+        RunFolderError: when the folder cannot be written, or holds a run and `resume` is not set.
+        CheckpointError: when the checkpoints belong to another configuration.
+        InterruptedRunError: after Ctrl-C, once the last finished step is saved.
+    """
+    console = console or Console()
+    workers = lookup(BACKENDS, options.backend, "backend")(config, tasks)
+    strategy = make_strategy(config, initial_phi(config))
+    training = Training(config, strategy, tasks, workers)
+    prepare_folder(options)
+    checkpoints = Checkpoints(options.out / CHECKPOINTS_FOLDER, config)
+    try:
+        fresh = initial_state(config, strategy)
+        state = (checkpoints.restore(fresh) if options.resume else None) or fresh
+        (options.out / CONFIG_FILE).write_text(json.dumps(config.to_json(), indent=2) + "\n")
+        state = _loop(training, state, options.out, checkpoints, console)
+    finally:
+        checkpoints.close()
+    meta_curve(read_metrics(options.out), options.out / FIGURE_FILE)
+    manifest = _manifest(config, state, options.out, provenance or {})
+    phi = strategy.mean(state.strategy)
+    return l2e.export(options.out / SAMPLER_FOLDER, phi, manifest)
+
+
+def prepare_folder(options: RunOptions) -> None:
+    """Make the output folder and see that it can be written and holds no other run.
+
+    Raises:
+        RunFolderError: saying why not.
+    """
+    out = options.out
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".write-test"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise RunFolderError(
+            f"cannot write to --out {out}: {error.strerror}; choose a folder you may write to"
+        ) from error
+    if (out / CONFIG_FILE).exists() and not options.resume:
+        raise RunFolderError(
+            f"--out {out} already holds a run; add --resume to continue it, or choose another "
+            "folder"
+        )
+
+
+def _loop(
+    training: Training, state: MetaState, out: Path, checkpoints: Checkpoints, console: Console
+) -> MetaState:
+    config = training.config
+    done = int(state.step)
+    with (
+        Journal(out, total=config.outer_steps, done=done, console=console) as journal,
+        _deferred_interrupts(console) as interrupted,
+    ):
+        if done == 0:
+            journal.record({"step": 0, "seconds": 0.0} | _heldout(training, state))
+            checkpoints.save(state)
+        while int(state.step) < config.outer_steps:
+            state, report = meta_step(training, state)
+            last = report.step == config.outer_steps
+            record = asdict(report)
+            record["inner_steps_per_second"] = report.inner_steps / report.seconds
+            if last or report.step % config.heldout_every == 0:
+                record |= _heldout(training, state)
+            journal.record(record)
+            if last or interrupted() or report.step % config.checkpoint_every == 0:
+                checkpoints.save(state)
+            if interrupted() and not last:
+                raise InterruptedRunError(report.step)
+    return state
+
+
+def _heldout(training: Training, state: MetaState) -> dict[str, Any]:
+    """Mean and standard error of the held-out meta-losses, by task."""
+    result = {}
+    for spec in training.tasks.heldout:
+        losses = heldout_losses(training, state, spec)
+        result[f"heldout_loss/{spec}"] = float(losses.mean())
+        result[f"heldout_se/{spec}"] = float(losses.std(ddof=1) / np.sqrt(len(losses)))
+    return result
+
+
+@contextmanager
+def _deferred_interrupts(console: Console) -> Iterator[Callable[[], bool]]:
+    """Let the present outer step finish after Ctrl-C; a second Ctrl-C stops at once."""
+    seen = False
+
+    def handler(number: int, frame: Any) -> None:
+        nonlocal seen
+        if seen:
+            raise KeyboardInterrupt
+        seen = True
+        console.print("interrupted: saving after this outer step (again to stop at once)")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    previous = signal.signal(signal.SIGINT, handler)
+    try:
+        yield lambda: seen
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _manifest(
+    config: MetaConfig, state: MetaState, out: Path, provenance: Mapping[str, Any]
+) -> dict[str, Any]:
+    heldout = [_only_heldout(record) for record in read_metrics(out)]
+    heldout = [record for record in heldout if len(record) > 1]
+    return {
+        "name": out.name,
+        "kinetic": config.kinetic.name,
+        "kinetic_options": config.kinetic.options(),
+        "physics": config.inner.physics,
+        "learning_rate": config.inner.learning_rate,
+        "momentum_decay": config.inner.momentum_decay,
+        "training": {
+            "config": config.to_json(),
+            "seed": config.seed,
+            "outer_steps": int(state.step),
+            "heldout": {"first": heldout[0], "last": heldout[-1]} if heldout else {},
+            **provenance,
+        },
+        "versions": {name: metadata.version(name) for name in _VERSIONS_OF},
+    }
+
+
+def _only_heldout(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in record.items() if k == "step" or k.startswith("heldout")}

@@ -1,0 +1,125 @@
+"""The table after a meta-training run: the learned sampler against SGHMC and SGLD, tuned or not."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+from l2e.comparison import Budget, Contender, Row, compare, rows_to_json
+from l2e.meta.config import MetaConfig
+from l2e.pretrained import LearnedSampler
+from l2e.samplers import SAMPLERS, sghmc, sgld
+from l2e.types import Task, TaskFamily
+
+LEARNING_RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+_COMPARISON_ROLE = 1_000_003
+
+
+def contenders(sampler: LearnedSampler) -> list[Contender]:
+    """The learned sampler at its default; SGHMC and SGLD at theirs, and at the best of six."""
+    return [
+        Contender(
+            "L2E, untuned",
+            lambda potential, h: sampler.build(potential, step_size=h),
+            (sampler.manifest["learning_rate"],),
+        ),
+        *_baseline("SGHMC", "sghmc", sghmc.DEFAULT_LEARNING_RATE),
+        *_baseline("SGLD", "sgld", sgld.DEFAULT_LEARNING_RATE),
+    ]
+
+
+def report_comparison(
+    sampler: LearnedSampler,
+    config: MetaConfig,
+    tasks: TaskFamily,
+    out: Path,
+    seeds: int,
+    console: Console,
+) -> dict[str, list[Row]]:
+    """Compare on every held-out task; print a table and write comparison.json, comparison.md.
+
+    Args:
+        sampler: as exported.
+        config: its inner loop is the budget.
+        tasks: whose held-out tasks are used.
+        out: folder for the two files.
+        seeds: chains a contender.
+        console: where the table appears.
+
+    Returns:
+        Rows by task name.
+    """
+    inner = config.inner
+    budget = Budget(inner.burn_in, inner.draws, inner.thin, inner.batch_size)
+    key = jax.random.fold_in(jax.random.key(config.seed), _COMPARISON_ROLE)
+    results = {}
+    for spec in tasks.heldout:
+        task = tasks.build(spec)
+        console.print(f"comparing on {task.name}, which was never trained on …", highlight=False)
+        rows = compare(task, contenders(sampler), budget, key, seeds=seeds)
+        results[task.name] = rows
+        console.print(as_table(rows, caption(task, budget)))
+    document = {"budget": vars(budget), "seeds": seeds, "tasks": _to_json(results)}
+    (out / "comparison.json").write_text(json.dumps(document, indent=2) + "\n")
+    markdown = [f"### {name}\n\n{as_markdown(rows)}\n" for name, rows in results.items()]
+    (out / "comparison.md").write_text("\n".join(markdown))
+    return results
+
+
+def caption(task: Task, budget: Budget) -> str:
+    """What the numbers of a table are."""
+    return (
+        f"{task.name}: test data, mean ± standard error over seeds; {budget.gradient_steps} "
+        f"gradient steps of batch {min(budget.batch_size, task.num_data)}, {budget.draws} draws, "
+        f"n = {task.num_data}; tuned rates chosen by validation NLL"
+    )
+
+
+def as_table(rows: Sequence[Row], title: str) -> Table:
+    """For the console."""
+    header, *lines = _cells(rows)
+    table = Table(title=title, title_justify="left", title_style="")
+    for column, name in enumerate(header):
+        table.add_column(name, justify="left" if column == 0 else "right", no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """For documents."""
+    header, *lines = _cells(rows)
+    rule = ["---"] + ["--:"] * (len(header) - 1)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *lines))
+
+
+def _cells(rows: Sequence[Row]) -> list[list[str]]:
+    names = list(rows[0].metrics)
+    header = ["sampler", "learning rate", *names, "seeds"]
+    lines = [
+        [
+            row.name,
+            f"{row.learning_rate:g}",
+            *(f"{mean:.4f} ± {error:.4f}" for mean, error in row.metrics.values()),
+            f"{row.seeds}" + (f" ({row.diverged} diverged)" if row.diverged else ""),
+        ]
+        for row in rows
+    ]
+    return [header, *lines]
+
+
+def _baseline(title: str, name: str, default: float) -> list[Contender]:
+    def build(potential, h):  # noqa: ANN001, ANN202
+        return SAMPLERS[name](potential, step_size=h)
+
+    return [
+        Contender(f"{title}, default", build, (default,)),
+        Contender(f"{title}, best of {len(LEARNING_RATES)}", build, LEARNING_RATES),
+    ]
+
+
+def _to_json(results: dict[str, list[Row]]) -> dict[str, list[dict]]:
+    return {name: rows_to_json(rows) for name, rows in results.items()}

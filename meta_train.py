@@ -1,0 +1,112 @@
+"""Meta-train a sampler, export it, and compare it with SGHMC and SGLD on unseen data.
+
+    python meta_train.py --preset quick --out runs/quick            embedded data, under 3 minutes
+    python meta_train.py --preset small --out runs/small --data-dir DATA
+    python meta_train.py --preset paper --out runs/paper --data-dir DATA
+    … --resume                                                      go on after an interruption
+
+Results in --out: config.json, metrics.jsonl, TensorBoard events, meta_loss.png, checkpoints/,
+sampler/ (load it with l2e.load) and comparison.json, comparison.md.
+"""
+
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+import l2e
+from l2e.meta import train
+from l2e.meta.checkpoint import CheckpointError
+from l2e.meta.config import PRESETS, MetaConfig
+from l2e.meta.outer import TooManyDroppedError
+from l2e.report.comparison import report_comparison
+from l2e.tables import lookup
+from tasks.distribution import distribution
+from tasks.images import DataError
+
+PRIOR_STD = 1.0
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Meta-train a learned sampler and compare it on tasks that it was never trained on."""
+
+    out: Path
+    """Folder of the run; made if need be."""
+    preset: str = "quick"
+    """quick (embedded data), small (real 28×28 data), paper, or reference (the public code's physics)."""
+    steps: int | None = None
+    """Outer steps; the preset's own number by default."""
+    seed: int = 0
+    """All randomness of the run."""
+    data_dir: Path | None = None
+    """Folder with NAME.npz files or prepared TFDS data; $L2E_DATA by default."""
+    kinetic: str | None = None
+    """Kinetic energy: anchored (starts as SGHMC), gradient (the paper's), gaussian."""
+    strategy: str | None = None
+    """Estimator of the meta-gradient."""
+    backend: str = "serial"
+    """Where the inner loops run."""
+    resume: bool = False
+    """Go on from the newest valid checkpoint in --out, if there is one."""
+    seeds: Annotated[int, tyro.conf.arg(name="eval-seeds")] = 5
+    """Chains a sampler in the comparison at the end."""
+
+
+def main(arguments: Arguments) -> int:
+    """Run; return the exit status."""
+    console = Console()
+    try:
+        config = configure(arguments)
+        tasks = distribution(config.tasks, l2e.priors.gaussian(PRIOR_STD), arguments.data_dir)
+        tasks.check()
+        options = train.RunOptions(arguments.out, arguments.resume, arguments.backend)
+        provenance = {"data_sha256": tasks.data_checksums(), "commit": source_commit()}
+        sampler = train.run(config, tasks, options, provenance=provenance, console=console)
+        console.print(f"sampler exported to {arguments.out / train.SAMPLER_FOLDER}")
+        report_comparison(sampler, config, tasks, arguments.out, arguments.seeds, console)
+    except train.InterruptedRunError as interruption:
+        console.print(f"{interruption}; go on with:\n  {resume_command()}", highlight=False)
+        return INTERRUPTED
+    except (ValueError, CheckpointError, TooManyDroppedError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def configure(arguments: Arguments) -> MetaConfig:
+    """The preset with the command line's changes."""
+    config = lookup(PRESETS, arguments.preset, "preset")
+    config = replace(config, seed=arguments.seed)
+    if arguments.steps is not None:
+        config = replace(config, outer_steps=arguments.steps)
+    if arguments.strategy is not None:
+        config = replace(config, strategy=arguments.strategy)
+    if arguments.kinetic is not None:
+        config = replace(config, kinetic=replace(config.kinetic, name=arguments.kinetic))
+    return config
+
+
+def source_commit() -> str:
+    """The checkout's commit, or 'unknown' outside one."""
+    folder = Path(__file__).parent
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def resume_command() -> str:
+    """The command that continues this run."""
+    words = [Path(sys.executable).name, *sys.argv]
+    return " ".join(words if "--resume" in words else [*words, "--resume"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Arguments)))
