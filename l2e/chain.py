@@ -83,23 +83,21 @@ def run(
     """
     check_lengths(burn_in, draws, thin)
 
-    def advance(_: Any, carry: tuple[Any, Info, jax.Array]) -> tuple[Any, Info, jax.Array]:
-        state, _, count = carry
+    def advance(count: jax.Array, carry: tuple[Any, Draws]) -> tuple[Any, Draws]:
+        state, collected = carry
         batch = source(keys.data, count)
         state, info = kernel.step(jax.random.fold_in(keys.noise, count), state, batch)
-        return state, info, count + 1
-
-    def next_draw(
-        carry: tuple[Any, Info, jax.Array], _: None
-    ) -> tuple[tuple[Any, Info, jax.Array], Draws]:
-        carry = jax.lax.fori_loop(0, thin, advance, carry)
-        state, info, count = carry
-        return carry, Draws(state.position, info, count)
+        # Every step writes into the slot of its coming draw, whose last writer is the draw
+        # itself: one loop, compiled once, without a branch.
+        slot = jnp.maximum(count - burn_in, 0) // thin
+        new = Draws(state.position, info, count + 1)
+        return state, jax.tree.map(lambda all_, leaf: all_.at[slot].set(leaf), collected, new)
 
     zero = jnp.zeros((), jnp.float32)
-    start = (kernel.init(keys.init, params), Info(zero, zero, zero), jnp.zeros((), jnp.int32))
-    burnt = jax.lax.fori_loop(0, burn_in, advance, start)
-    _, collected = jax.lax.scan(next_draw, burnt, length=draws)
+    empty = Draws(params, Info(zero, zero, zero), jnp.zeros((), jnp.int32))
+    empty = jax.tree.map(lambda leaf: jnp.zeros((draws, *leaf.shape), leaf.dtype), empty)
+    start = (kernel.init(keys.init, params), empty)
+    _, collected = jax.lax.fori_loop(0, burn_in + draws * thin, advance, start)
     return collected
 
 

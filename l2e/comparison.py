@@ -18,6 +18,9 @@ from l2e.potential import minibatch
 from l2e.predict import average, member_log_probs
 from l2e.types import Batch, Key, Potential, Sampler, Task
 
+SCORES = ("valid NLL", *metrics.METRICS, "KLD")
+"""What is computed of every chain; all but the first on test data."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -39,14 +42,16 @@ class Contender:
     """A sampler in the comparison.
 
     Attributes:
-        name: its row in the table.
+        name: its rows in the table.
         build: (potential, step size h) -> kernel.
-        learning_rates: ℓ = h·n to choose from; a single one is used untuned.
+        default: the learning rate ℓ = h·n used untuned.
+        grid: learning rates to choose from on validation data; empty for no tuned row.
     """
 
     name: str
     build: Callable[[Potential, jax.Array], Sampler]
-    learning_rates: tuple[float, ...]
+    default: float
+    grid: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Row:
     Attributes:
         name: the contender.
         learning_rate: the one used.
-        candidates: how many it was chosen from.
+        candidates: how many it was chosen from; 1 for the default.
         seeds: chains that stayed finite, of which the mean is taken.
         diverged: chains that did not.
         metrics: name -> (mean, standard error over seeds) on test data.
@@ -92,25 +97,36 @@ def compare(
     if seeds < 2:
         raise ValueError(f"seeds is {seeds}; expected at least 2, for a standard error")
     keys = jax.random.split(key, seeds)
-    return [_row(task, contender, budget, keys) for contender in contenders]
+    return [row for contender in contenders for row in _rows(task, contender, budget, keys)]
 
 
-def _row(task: Task, contender: Contender, budget: Budget, keys: Key) -> Row:
-    scores = _scores(task, contender, budget, keys)
+def _rows(task: Task, contender: Contender, budget: Budget, keys: Key) -> list[Row]:
+    """The row at the default learning rate and, where there is a grid, at the best of it."""
+    rates = tuple(dict.fromkeys((contender.default, *contender.grid)))
+    scores = _scores(task, contender, rates, budget, keys)
     valid = scores.pop("valid NLL")
-    finite = np.isfinite(valid)
-    # A learning rate at which any chain diverges is not one that a careful user would choose.
-    typical = np.where(finite.all(axis=1), np.where(finite, valid, 0.0).mean(axis=1), np.inf)
-    best = int(typical.argmin())
-    kept = finite[best]
-    return Row(
-        name=contender.name,
-        learning_rate=contender.learning_rates[best],
-        candidates=len(contender.learning_rates),
-        seeds=int(kept.sum()),
-        diverged=int((~kept).sum()),
-        metrics={name: mean_and_error(values[best][kept]) for name, values in scores.items()},
-    )
+
+    def row(name: str, index: int, candidates: int) -> Row:
+        kept = np.isfinite(valid[index])
+        return Row(
+            name=name,
+            learning_rate=rates[index],
+            candidates=candidates,
+            seeds=int(kept.sum()),
+            diverged=int((~kept).sum()),
+            metrics={name: mean_and_error(values[index][kept]) for name, values in scores.items()},
+        )
+
+    if not contender.grid:
+        return [row(contender.name, 0, 1)]
+    # One diverged chain rules a learning rate out: NaN and infinity never are the least.
+    typical = np.where(np.isfinite(valid).all(axis=1), valid.mean(axis=1), np.inf)
+    in_grid = [index for index, rate in enumerate(rates) if rate in contender.grid]
+    best = min(in_grid, key=lambda index: typical[index])
+    return [
+        row(f"{contender.name}, default", 0, 1),
+        row(f"{contender.name}, best of {len(in_grid)}", best, len(in_grid)),
+    ]
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
@@ -120,16 +136,18 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _scores(task: Task, contender: Contender, budget: Budget, keys: Key) -> dict[str, np.ndarray]:
+def _scores(
+    task: Task, contender: Contender, rates: tuple[float, ...], budget: Budget, keys: Key
+) -> dict[str, np.ndarray]:
     """Every metric, and the validation NLL, as [learning rates, seeds]."""
 
-    def one(rate: jax.Array, key: Key, train: Batch, valid: Batch, test: Batch) -> Any:
-        return _chain_scores(task, contender, budget, rate, key, (train, valid, test))
+    def one(rate: jax.Array, key: Key, parts: tuple[Batch, Batch, Batch]) -> Any:
+        return _chain_scores(task, contender, budget, rate, key, parts)
 
-    grid = jax.vmap(jax.vmap(one, (None, 0, *[None] * 3)), (0, None, *[None] * 3))
-    rates = jnp.asarray(contender.learning_rates, jnp.float32)
-    scores = jax.jit(grid)(rates, keys, task.train, task.valid, task.test)
-    return {name: np.asarray(values) for name, values in scores.items()}
+    grid = jax.jit(jax.vmap(jax.vmap(one, (None, 0, None)), (0, None, None)))
+    parts = (task.train, task.valid, task.test)
+    scores = grid(jnp.asarray(rates, jnp.float32), keys, parts)
+    return {name: np.asarray(scores[name]) for name in SCORES}
 
 
 def _chain_scores(

@@ -8,6 +8,7 @@ is one builder and one row of `KINETICS`.
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,7 @@ def gaussian(**_: object) -> Kinetic:
         physics=_given_physics,
         encode=lambda phi, features: (),
         gradients=lambda phi, encoded, feature, r, epsilon: (jnp.zeros_like(r), r),
+        options={},
     )
 
 
@@ -52,6 +54,7 @@ def gradient(
         physics=_given_physics,
         encode=_encode,
         gradients=gradients,
+        options=_options(widths, alpha_scale, beta_scale),
     )
 
 
@@ -90,7 +93,13 @@ def anchored(
         net_alpha, net_beta = _decode(phi, encoded, feature, widths)
         return (alpha_scale / epsilon) * net_alpha, r + beta_scale * net_beta
 
-    return Kinetic(init=init, physics=physics, encode=_encode, gradients=gradients)
+    return Kinetic(
+        init=init,
+        physics=physics,
+        encode=_encode,
+        gradients=gradients,
+        options=_options(widths, alpha_scale, beta_scale),
+    )
 
 
 KINETICS: dict[str, Callable[..., Kinetic]] = {
@@ -98,6 +107,10 @@ KINETICS: dict[str, Callable[..., Kinetic]] = {
     "gradient": gradient,
     "anchored": anchored,
 }
+
+
+def _options(widths: Widths, alpha_scale: float, beta_scale: float) -> dict[str, Any]:
+    return {"widths": widths, "alpha_scale": alpha_scale, "beta_scale": beta_scale}
 
 
 def _given_physics(

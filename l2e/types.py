@@ -5,7 +5,7 @@ Every sampler is two pure functions; every task is a model and its data. Nothing
 Shapes in docstrings: ``P`` parameters, ``B`` examples, ``Y`` classes, ``K`` draws.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -65,12 +65,14 @@ class Kinetic(NamedTuple):
         physics: (φ, h, a) -> (h, a), the step size ε² and the momentum decay εC in force.
         encode: (φ, features [8, P]) -> whatever both evaluations of one step share.
         gradients: (φ, encoded, momentum feature [P], momentum [P], ε) -> (α [P], β [P]).
+        options: the arguments it was built with, for the manifest of an exported sampler.
     """
 
     init: Callable[[Key], Params]
     physics: Callable[[Params, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
     encode: Callable[[Params, jax.Array], Any]
     gradients: Callable[[Params, Any, jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
+    options: Mapping[str, Any]
 
 
 class Task(NamedTuple):

@@ -76,12 +76,17 @@ def split(data: ImageData, valid: int) -> Parts:
         raise DataError(f"{count} training images; expected at least {MIN_TRAIN}. Add data.")
     order = np.random.default_rng(SPLIT_SEED).permutation(count)
     cut = min(valid, count // 5)
-    x_train, y_train = data.x_train[order[cut:]], data.y_train[order[cut:]]
-    scores = _standard_scores(x_train)
+    train, held = order[cut:], order[:cut]
+    x_train = data.x_train[train]
+    moments = _moments(x_train)
+
+    def part(images: np.ndarray, labels: np.ndarray) -> Batch:
+        return _standardise(jnp.asarray(images), *moments), jnp.asarray(labels.astype(np.int32))
+
     return Parts(
-        train=_part(scores, x_train, y_train),
-        valid=_part(scores, data.x_train[order[:cut]], data.y_train[order[:cut]]),
-        test=_part(scores, data.x_test, data.y_test),
+        train=part(x_train, data.y_train[train]),
+        valid=part(data.x_train[held], data.y_train[held]),
+        test=part(data.x_test, data.y_test),
         num_classes=data.num_classes,
     )
 
@@ -151,16 +156,17 @@ def bind_network(
     return Network(init, apply, log_likelihood)
 
 
-def _standard_scores(images: np.ndarray) -> np.ndarray:
-    """Table from (channel, pixel value) to standard score: ``[C, 256]`` float32.
+def _moments(images: np.ndarray) -> tuple[jax.Array, jax.Array]:
+    """Mean and standard deviation of every channel, ``[1, 1, 1, C]`` float32 each.
 
-    Computed from counts of pixel values, hence exact whatever the order of summation.
+    Computed from counts of pixel values, hence exact whatever the order of summation. The counts
+    are taken in blocks, because NumPy widens what it counts to 8 bytes a pixel.
     """
     values = np.arange(256)
-    rows = []
+    moments = []
     for channel in range(images.shape[-1]):
         counts = np.zeros(256, np.int64)
-        for block in _blocks(images[..., channel]):
+        for block in np.array_split(images[..., channel], max(1, len(images) // 4096)):
             counts += np.bincount(block.ravel(), minlength=256)
         mean = (counts @ values) / counts.sum()
         spread = np.sqrt((counts @ (values - mean) ** 2) / counts.sum())
@@ -169,19 +175,11 @@ def _standard_scores(images: np.ndarray) -> np.ndarray:
                 f"Channel {channel} is {mean:g} in every training pixel; expected variation. "
                 "Drop the channel or replace the images."
             )
-        rows.append((values - mean) / spread)
-    return np.asarray(rows, np.float32)
+        moments.append((mean, spread))
+    mean, spread = np.asarray(moments, np.float32).T[:, None, None, None]
+    return jnp.asarray(mean), jnp.asarray(spread)
 
 
-def _part(scores: np.ndarray, images: np.ndarray, labels: np.ndarray) -> Batch:
-    """Look every pixel up: x float32 ``[n, H, W, C]`` and y int32 ``[n]``."""
-    x = np.empty(images.shape, np.float32)
-    for source, target in zip(_blocks(images), _blocks(x), strict=True):
-        for channel, row in enumerate(scores):
-            target[..., channel] = row[source[..., channel]]
-    return jnp.asarray(x), jnp.asarray(labels.astype(np.int32))
-
-
-def _blocks(array: np.ndarray) -> list[np.ndarray]:
-    """Views of a few thousand rows: NumPy widens what it counts or looks up to 8 bytes a pixel."""
-    return np.array_split(array, max(1, len(array) // 4096))
+@jax.jit
+def _standardise(images: jax.Array, mean: jax.Array, spread: jax.Array) -> jax.Array:
+    return (images.astype(jnp.float32) - mean) / spread

@@ -85,8 +85,8 @@ def download(url: str, md5: str) -> Callable[[str, Path | None], ImageData]:
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     """All arrays of one file; never unpickles."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+            return {key: content[key] for key in content.files}
     except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(
             f"{path} cannot be read as npz ({error}). The file is damaged or incomplete, or is "

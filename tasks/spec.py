@@ -61,6 +61,9 @@ class TaskSpec:
             )
         _check_count("valid", self.valid, 1)
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def name(self) -> str:
         """``dataset/model``, such as ``kmnist/cnn8x3r``."""

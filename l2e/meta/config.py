@@ -22,12 +22,15 @@ FREE_ON_RESUME = frozenset({"outer_steps", "checkpoint_every", "heldout_every", 
 
 @dataclass(frozen=True)
 class KineticConfig:
-    """Which kinetic energy is learned, and the size of its network."""
+    """Which kinetic energy is learned, the size of its network, and its scales.
+
+    A scale of None is the kinetic energy's own default (see `l2e.kinetic`).
+    """
 
     name: str = "anchored"
     widths: tuple[int, ...] = (32, 32)
-    alpha_scale: float = 0.1
-    beta_scale: float = 1.0
+    alpha_scale: float | None = None
+    beta_scale: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse unknown names and impossible sizes."""
@@ -35,17 +38,11 @@ class KineticConfig:
         if not self.widths or min(self.widths) < 1:
             raise ValueError(f"widths is {self.widths}; expected one positive width a hidden layer")
 
-    def options(self) -> dict[str, Any]:
-        """Arguments of the builder in `KINETICS`."""
-        return {
-            "widths": self.widths,
-            "alpha_scale": self.alpha_scale,
-            "beta_scale": self.beta_scale,
-        }
-
     def build(self) -> Kinetic:
         """The kinetic energy itself."""
-        return KINETICS[self.name](**self.options())
+        scales = {"alpha_scale": self.alpha_scale, "beta_scale": self.beta_scale}
+        given = {name: value for name, value in scales.items() if value is not None}
+        return KINETICS[self.name](widths=self.widths, **given)
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,8 @@ class MetaConfig:
     Attributes:
         tasks: row of the task distributions' table.
         pairs: N, antithetic pairs in an outer step.
-        pairs_per_job: pairs evaluated by one program call; bounds memory, and is part of the
-            configuration because it shapes the compiled program.
+        chunk: pairs evaluated side by side in one vectorised program. It bounds memory, and it
+            is part of the configuration because it shapes the arithmetic.
         sigma: standard deviation of the perturbations of φ.
         max_dropped: share of a step's pairs that may be non-finite before the run stops.
         heldout_every: outer steps between evaluations on tasks never trained on.
@@ -99,7 +96,7 @@ class MetaConfig:
     meta_loss: str = "bma"
     strategy: str = "open_es"
     pairs: int = 8
-    pairs_per_job: int = 8
+    chunk: int = 4
     sigma: float = 0.01
     learning_rate: float = 0.01
     beta1: float = 0.9
@@ -115,14 +112,15 @@ class MetaConfig:
     def __post_init__(self) -> None:
         """Refuse impossible runs."""
         lookup(LOSSES, self.meta_loss, "meta-loss")
-        _at_least_one(self, "pairs", "pairs_per_job", "outer_steps", "checkpoint_every")
+        _at_least_one(self, "pairs", "chunk", "outer_steps", "checkpoint_every")
         _at_least_one(self, "heldout_every", "heldout_chains")
         _positive(self, "sigma", "learning_rate", "clip_norm")
-        if self.pairs % self.pairs_per_job:
-            raise ValueError(
-                f"pairs is {self.pairs} and pairs_per_job {self.pairs_per_job}; expected a "
-                "multiple, so that every job runs the same program"
-            )
+        for name in ("pairs", "heldout_chains"):
+            if getattr(self, name) % self.chunk:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)} and chunk {self.chunk}; expected a multiple, "
+                    "so that every chunk runs the same program"
+                )
         if not 0.0 <= self.max_dropped < 1.0:
             raise ValueError(f"max_dropped is {self.max_dropped}; expected a share in [0, 1)")
 
@@ -170,7 +168,7 @@ PRESETS: dict[str, MetaConfig] = {
     "quick": MetaConfig(
         tasks="quick",
         inner=InnerConfig(burn_in=150, draws=10, thin=5, batch_size=64, predict_batch=1000),
-        outer_steps=60,
+        outer_steps=80,
         checkpoint_every=5,
         heldout_every=10,
     ),

@@ -2,14 +2,22 @@
 
 One program is compiled for a task signature. The data are its arguments, so tasks of one shape
 share it. Both signs of a pair share initial θ, momentum and injected noise; all pairs of an outer
-step share the data order, so that a batch is gathered once for the whole population.
+step share the data order, so that a batch is gathered once for a whole chunk.
+
+Pairs are evaluated in chunks of a configured width, vmapped inside, one after another on a device
+and side by side on all local devices (one a core on a CPU). The width alone shapes the arithmetic,
+so the number of devices does not change a bit of the result.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 
 from l2e import chain
 from l2e.batches import minibatches
@@ -65,7 +73,7 @@ class InnerLoop:
         return program(population, pair_keys_, data_key, task.train, task.valid)
 
     def _compile(self, task: Task) -> Callable[..., jax.Array]:
-        def population_losses(
+        def chunk_losses(
             population: Params, keys: Key, data_key: Key, train: Batch, valid: Batch
         ) -> jax.Array:
             self.traces[task.signature] += 1
@@ -78,7 +86,31 @@ class InnerLoop:
 
             return jax.vmap(pair)(population, keys)
 
-        return jax.jit(population_losses)
+        return jax.jit(partial(_in_chunks, chunk_losses, self._config.chunk))
+
+
+def _in_chunks(
+    chunk_losses: Callable[..., jax.Array], width: int, population: Params, keys: Key, *shared: Any
+) -> jax.Array:
+    """Evaluate [N, S] members in N/width chunks, spread over the local devices."""
+    chunks = len(keys) // width
+    split = jax.tree.map(
+        lambda leaf: leaf.reshape(chunks, width, *leaf.shape[1:]), (population, keys)
+    )
+    devices = math.gcd(chunks, jax.local_device_count())
+    mesh = Mesh(np.asarray(jax.local_devices()[:devices]), ("chunks",))
+
+    def on_device(chunked: tuple[Params, Key], *shared: Any) -> jax.Array:
+        return jax.lax.map(lambda part: chunk_losses(*part, *shared), chunked)
+
+    losses = jax.shard_map(
+        on_device,
+        mesh=mesh,
+        in_specs=(PartitionSpec("chunks"), *[PartitionSpec()] * len(shared)),
+        out_specs=PartitionSpec("chunks"),
+        check_vma=False,
+    )(split, *shared)
+    return losses.reshape(-1, *losses.shape[2:])
 
 
 def chain_loss(

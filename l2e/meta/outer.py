@@ -128,12 +128,9 @@ def meta_step(training: Training, state: MetaState) -> tuple[MetaState, StepRepo
     keys = StepKeys(jax.random.fold_in(state.key, step))
     spec = training.tasks.sample(keys.task)
     population = strategy.ask(keys.perturbation, state.strategy)
-    jobs = [
-        Job(spec, step, first, config.pairs_per_job)
-        for first in range(0, config.pairs, config.pairs_per_job)
-    ]
+    jobs = [Job(spec, step, 0, config.pairs)]
     losses = np.concatenate(training.workers.map(jobs, population, keys))
-    kept = np.isfinite(losses).all(axis=1)
+    kept = np.asarray(np.isfinite(losses).all(axis=1))
     _check_dropped(kept, config, spec, step, keys.key)
     new = strategy.tell(
         keys.update, state.strategy, population, jnp.asarray(drop_pairs(losses, kept))

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import evosax.algorithms
 import jax
 import jax.numpy as jnp
 import optax
-from evosax.core.fitness_shaping import identity_fitness_shaping_fn
 
 from l2e.types import Key, Params
 
@@ -67,8 +65,12 @@ def open_es(
         sigma: σ.
         optimizer: from `outer_adam`.
     """
+    # Evosax starts JAX's backend when imported, and programs choose their devices before that.
+    from evosax.algorithms import Open_ES
+    from evosax.core.fitness_shaping import identity_fitness_shaping_fn
+
     with _evosax_promotion():
-        algorithm = evosax.algorithms.Open_ES(
+        algorithm = Open_ES(
             population_size=2 * pairs,
             solution=phi,
             use_antithetic_sampling=True,
@@ -102,7 +104,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"open_es": open_es}
 
 
 def _record_norm() -> optax.GradientTransformation:
-    def update(updates: Any, state: _NormState, params: Any = None) -> tuple[Any, _NormState]:
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, _NormState]:
         return updates, _NormState(optax.global_norm(updates))
 
     return optax.GradientTransformation(

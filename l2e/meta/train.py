@@ -193,7 +193,7 @@ def _manifest(
     return {
         "name": out.name,
         "kinetic": config.kinetic.name,
-        "kinetic_options": config.kinetic.options(),
+        "kinetic_options": dict(config.kinetic.build().options),
         "physics": config.inner.physics,
         "learning_rate": config.inner.learning_rate,
         "momentum_decay": config.inner.momentum_decay,

@@ -1,10 +1,11 @@
 """The table after a meta-training run: the learned sampler against SGHMC and SGLD, tuned or not."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -12,7 +13,7 @@ from l2e.comparison import Budget, Contender, Row, compare, rows_to_json
 from l2e.meta.config import MetaConfig
 from l2e.pretrained import LearnedSampler
 from l2e.samplers import SAMPLERS, sghmc, sgld
-from l2e.types import Task, TaskFamily
+from l2e.types import Potential, Sampler, Task, TaskFamily
 
 LEARNING_RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 _COMPARISON_ROLE = 1_000_003
@@ -24,10 +25,10 @@ def contenders(sampler: LearnedSampler) -> list[Contender]:
         Contender(
             "L2E, untuned",
             lambda potential, h: sampler.build(potential, step_size=h),
-            (sampler.manifest["learning_rate"],),
+            sampler.manifest["learning_rate"],
         ),
-        *_baseline("SGHMC", "sghmc", sghmc.DEFAULT_LEARNING_RATE),
-        *_baseline("SGLD", "sgld", sgld.DEFAULT_LEARNING_RATE),
+        Contender("SGHMC", _with_step_size("sghmc"), sghmc.DEFAULT_LEARNING_RATE, LEARNING_RATES),
+        Contender("SGLD", _with_step_size("sgld"), sgld.DEFAULT_LEARNING_RATE, LEARNING_RATES),
     ]
 
 
@@ -81,9 +82,9 @@ def caption(task: Task, budget: Budget) -> str:
 def as_table(rows: Sequence[Row], title: str) -> Table:
     """For the console."""
     header, *lines = _cells(rows)
-    table = Table(title=title, title_justify="left", title_style="")
+    table = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE)
     for column, name in enumerate(header):
-        table.add_column(name, justify="left" if column == 0 else "right", no_wrap=True)
+        table.add_column(name, justify="left" if column == 0 else "right")
     for line in lines:
         table.add_row(*line)
     return table
@@ -97,8 +98,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 
 def _cells(rows: Sequence[Row]) -> list[list[str]]:
-    names = list(rows[0].metrics)
-    header = ["sampler", "learning rate", *names, "seeds"]
+    header = ["sampler", "rate ℓ", *rows[0].metrics, "seeds"]
     lines = [
         [
             row.name,
@@ -111,14 +111,8 @@ def _cells(rows: Sequence[Row]) -> list[list[str]]:
     return [header, *lines]
 
 
-def _baseline(title: str, name: str, default: float) -> list[Contender]:
-    def build(potential, h):  # noqa: ANN001, ANN202
-        return SAMPLERS[name](potential, step_size=h)
-
-    return [
-        Contender(f"{title}, default", build, (default,)),
-        Contender(f"{title}, best of {len(LEARNING_RATES)}", build, LEARNING_RATES),
-    ]
+def _with_step_size(name: str) -> Callable[[Potential, jax.Array], Sampler]:
+    return lambda potential, h: SAMPLERS[name](potential, step_size=h)
 
 
 def _to_json(results: dict[str, list[Row]]) -> dict[str, list[dict]]:

@@ -14,8 +14,6 @@ def log_prior(params):
     return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
 
 
-
-
 @pytest.mark.parametrize(("count", "valid", "expected"), [(60, 10, 10), (60, 1000, 12)])
 def test_split_sizes(mock_data, count, valid, expected):
     parts = split(mock_data(train=count), valid)
@@ -55,7 +53,7 @@ def test_test_part_uses_the_train_parts_scale(mock_data):
 
 def test_likelihood_is_categorical(mock_data):
     task = build(SPEC, mock_data(), log_prior)
-    params = task.init(jax.random.key(0))
+    params = jax.jit(task.init)(jax.random.key(0))
     x, y = task.test
     probabilities = jax.nn.softmax(task.apply(params, x))
     expected = np.log(np.asarray(probabilities)[np.arange(len(y)), y])
@@ -83,7 +81,7 @@ def test_other_shapes_have_other_signatures(mock_data, change):
 
 def test_no_data_in_the_functions(mock_data):
     task = build(SPEC, mock_data(), log_prior)
-    params, batch = task.init(jax.random.key(0)), task.train
+    params, batch = jax.jit(task.init)(jax.random.key(0)), task.train
     jaxpr = jax.make_jaxpr(task.log_likelihood)(params, batch)
     assert sum(np.size(const) for const in jaxpr.consts) == 0
 
@@ -91,7 +89,7 @@ def test_no_data_in_the_functions(mock_data):
 def test_wrong_images_are_refused(mock_data):
     task = build(SPEC, mock_data(), log_prior)
     with pytest.raises(ValueError, match=r"\(2, 9, 9, 1\).*\(8, 8, 1\)"):
-        task.apply(task.init(jax.random.key(0)), jnp.zeros((2, 9, 9, 1)))
+        task.apply(jax.eval_shape(task.init, jax.random.key(0)), jnp.zeros((2, 9, 9, 1)))
 
 
 def test_network_that_does_not_fit_fails_when_bound():

@@ -73,7 +73,7 @@ BAD = {
     "float labels": ({"y_train": np.zeros(60)}, "y_train has type float64"),
     "too few labels": ({"y_train": np.arange(59) % 3}, r"y_train has shape \(59,\)"),
     "negative label": ({"y_test": np.arange(20) - 1}, "y_test holds label -1"),
-    "absent class": ({"y_train": np.arange(60) % 3 * 2}, r"never holds \[1, 3\]"),
+    "absent class": ({"y_train": np.arange(60) % 3 * 2}, r"never holds 1"),
     "one class": ({"y_train": np.zeros(60, int)}, "has 1 class"),
     "unseen class": ({"y_test": np.arange(20) % 4}, "y_test holds label 3"),
     "huge label": ({"y_train": np.where(np.arange(60) == 7, 10**12, 0)}, "never holds"),
@@ -143,7 +143,7 @@ def test_missing_folder_is_named(tmp_path):
 
 
 def test_unknown_name_lists_the_known():
-    with pytest.raises(DataError, match="'svhn'; known: mnist, fashion_mnist, .*digits"):
+    with pytest.raises(DataError, match=r"'svhn'; known: mnist, fashion_mnist, .*digits"):
         load("svhn")
 
 

@@ -23,7 +23,9 @@ def test_missing_depth_is_one():
     assert TaskSpec.parse("fashion_mnist/cnn32").model == ModelSpec(32, depth=1)
 
 
-@pytest.mark.parametrize("name", ["mnist", "mnist/8x3", "mnist/cnnx3", "/cnn4x1", "mnist/cnn4x1q", ""])
+@pytest.mark.parametrize(
+    "name", ["mnist", "mnist/8x3", "mnist/cnn", "/cnn4x1", "mnist/cnn4x1q", ""]
+)
 def test_parse_error_shows_value_and_form(name):
     with pytest.raises(ValueError, match="kmnist/cnn8x3r") as error:
         TaskSpec.parse(name)
@@ -32,7 +34,14 @@ def test_parse_error_shows_value_and_form(name):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("channels", 0), ("depth", 1.5), ("dense", -1), ("residual", 1), ("family", "CNN 2"), ("depth", True)],
+    [
+        ("channels", 0),
+        ("depth", 1.5),
+        ("dense", -1),
+        ("residual", 1),
+        ("family", "CNN 2"),
+        ("depth", True),
+    ],
 )
 def test_model_spec_names_the_bad_field(field, value):
     with pytest.raises(ValueError, match=f"{field} is {value!r}"):
