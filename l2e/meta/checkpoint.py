@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import orbax.checkpoint as ocp
 
 from l2e.meta.config import MetaConfig, first_difference
@@ -101,6 +102,8 @@ def _to_arrays(state: MetaState) -> dict[str, Any]:
 
 
 def _from_arrays(arrays: dict[str, Any], template: MetaState) -> MetaState:
+    # Orbax ties what it restores to one device; a step may use several.
+    arrays = jax.tree.map(lambda array: jnp.asarray(np.asarray(array)), arrays)
     structure = jax.tree.structure(template.strategy)
     leaves = [leaf for _, leaf in sorted(arrays["strategy"].items())]
     return MetaState(

@@ -105,7 +105,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"open_es": open_es}
 
 def _record_norm() -> optax.GradientTransformation:
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, _NormState]:
-        return updates, _NormState(optax.global_norm(updates))
+        return updates, _NormState(optax.tree.norm(updates))
 
     return optax.GradientTransformation(
         lambda params: _NormState(jnp.zeros((), jnp.float32)), update
