@@ -10,6 +10,7 @@ sampler/ (load it with l2e.load) and comparison.json, comparison.md.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from l2e.meta import train
 from l2e.meta.checkpoint import CheckpointError
 from l2e.meta.config import PRESETS, MetaConfig
 from l2e.meta.outer import TooManyDroppedError
+from l2e.meta.workers import BACKENDS
 from l2e.report.comparison import report_comparison
 from l2e.tables import lookup
 from tasks.distribution import named
@@ -62,10 +64,9 @@ class Arguments:
 def main(arguments: Arguments) -> int:
     """Run; return the exit status."""
     console = Console(width=None if sys.stdout.isatty() else 110)
-    # One device a core: chains side by side use a CPU better than threads within one chain.
-    jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
     try:
         config = configure(arguments)
+        use_all_cores()
         tasks = named(config.tasks, l2e.priors.gaussian(PRIOR_STD), arguments.data_dir)
         tasks.check()
         options = train.RunOptions(arguments.out, arguments.resume, arguments.backend)
@@ -73,8 +74,9 @@ def main(arguments: Arguments) -> int:
         sampler = train.run(config, tasks, options, provenance=provenance, console=console)
         console.print(f"sampler exported to {arguments.out / train.SAMPLER_FOLDER}")
         report_comparison(sampler, config, tasks, arguments.out, arguments.seeds, console)
-    except train.InterruptedRunError as interruption:
-        console.print(f"{interruption}; go on with:\n  {resume_command()}", highlight=False)
+    except (train.InterruptedRunError, KeyboardInterrupt) as interruption:
+        reason = str(interruption) or "interrupted"
+        console.print(f"{reason}; go on with:\n  {resume_command()}", highlight=False)
         return INTERRUPTED
     except (ValueError, CheckpointError, TooManyDroppedError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -83,7 +85,16 @@ def main(arguments: Arguments) -> int:
 
 
 def configure(arguments: Arguments) -> MetaConfig:
-    """The preset with the command line's changes."""
+    """The preset with the command line's changes.
+
+    Raises:
+        ValueError: naming the first option that cannot be.
+    """
+    lookup(BACKENDS, arguments.backend, "backend")
+    if arguments.seeds < 2:
+        raise ValueError(
+            f"eval-seeds is {arguments.seeds}; expected at least 2, for a standard error"
+        )
     config = lookup(PRESETS, arguments.preset, "preset")
     config = replace(config, seed=arguments.seed)
     if arguments.steps is not None:
@@ -93,6 +104,11 @@ def configure(arguments: Arguments) -> MetaConfig:
     if arguments.kinetic is not None:
         config = replace(config, kinetic=replace(config.kinetic, name=arguments.kinetic))
     return config
+
+
+def use_all_cores() -> None:
+    """One CPU device a core: chains side by side beat threads within one chain."""
+    jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
 
 
 def source_commit() -> str:
@@ -108,7 +124,7 @@ def source_commit() -> str:
 def resume_command() -> str:
     """The command that continues this run."""
     words = [Path(sys.executable).name, *sys.argv]
-    return " ".join(words if "--resume" in words else [*words, "--resume"])
+    return shlex.join(words if "--resume" in words else [*words, "--resume"])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ pieces with a progress bar (`sample`).
 import warnings
 from collections.abc import Iterable, Iterator
 from functools import partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import jax
@@ -97,7 +98,8 @@ def run(
     empty = Draws(params, Info(zero, zero, zero), jnp.zeros((), jnp.int32))
     empty = jax.tree.map(lambda leaf: jnp.zeros((draws, *leaf.shape), leaf.dtype), empty)
     start = (kernel.init(keys.init, params), empty)
-    _, collected = jax.lax.fori_loop(0, burn_in + draws * thin, advance, start)
+    last = jnp.int32(burn_in + draws * thin)
+    _, collected = jax.lax.fori_loop(jnp.int32(0), last, advance, start)
     return collected
 
 
@@ -163,7 +165,7 @@ def sample(
 def check_lengths(burn_in: int, draws: int, thin: int) -> None:
     """Raise ValueError unless burn_in ≥ 0, draws ≥ 1 and thin ≥ 1."""
     for name, value, least in (("burn_in", burn_in, 0), ("draws", draws, 1), ("thin", thin, 1)):
-        if not isinstance(value, int) or value < least:
+        if not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}")
 
 

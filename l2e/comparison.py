@@ -1,7 +1,8 @@
 """Samplers side by side: same gradient steps, same batches, same start, several seeds.
 
 A contender with several learning rates has its choice made on validation data; test data are only
-reported. All chains of a contender run as one program.
+reported. A contender is one program: its seeds side by side, its learning rates one by one, so that
+memory does not grow with the grid.
 """
 
 from collections.abc import Callable, Sequence
@@ -89,7 +90,7 @@ def compare(
         seeds: chains per learning rate; at least 2, for a standard error.
 
     Returns:
-        One `Row` a contender, in order.
+        One `Row` a contender at its default, and one more where it has a grid; in order.
 
     Raises:
         ValueError: for fewer than 2 seeds.
@@ -141,10 +142,13 @@ def _scores(
 ) -> dict[str, np.ndarray]:
     """Every metric, and the validation NLL, as [learning rates, seeds]."""
 
-    def one(rate: jax.Array, key: Key, parts: tuple[Batch, Batch, Batch]) -> Any:
-        return _chain_scores(task, contender, budget, rate, key, parts)
+    def at_rate(rate: jax.Array, keys: Key, parts: tuple[Batch, Batch, Batch]) -> Any:
+        return jax.vmap(lambda key: _chain_scores(task, contender, budget, rate, key, parts))(keys)
 
-    grid = jax.jit(jax.vmap(jax.vmap(one, (None, 0, None)), (0, None, None)))
+    @jax.jit
+    def grid(rates: jax.Array, keys: Key, parts: tuple[Batch, Batch, Batch]) -> Any:
+        return jax.lax.map(lambda rate: at_rate(rate, keys, parts), rates)
+
     parts = (task.train, task.valid, task.test)
     scores = grid(jnp.asarray(rates, jnp.float32), keys, parts)
     return {name: np.asarray(scores[name]) for name in SCORES}

@@ -18,6 +18,9 @@ from l2e.types import Key, Kinetic, Params
 
 Widths = tuple[int, ...]
 
+# A schedule may end at a step size of 0, where α must stay finite.
+_SMALLEST = 1e-30
+
 
 def gaussian(**_: object) -> Kinetic:
     """g = ½‖r‖²: α = 0, β = r. The learned sampler is then plain SGHMC; φ is empty."""
@@ -54,7 +57,7 @@ def gradient(
         physics=_given_physics,
         encode=_encode,
         gradients=gradients,
-        options=_options(widths, alpha_scale, beta_scale),
+        options=_checked_options(widths, alpha_scale, beta_scale),
     )
 
 
@@ -82,23 +85,24 @@ def anchored(
     def physics(
         phi: Params, step_size: jax.Array, momentum_decay: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        # sigmoid(logit(a) + φ_a), written so that φ_a = 0 returns a itself.
-        odds = jnp.exp(phi["logit_momentum_decay"])
-        decay = momentum_decay * odds / (1.0 + momentum_decay * (odds - 1.0))
+        # sigmoid(logit(a) + φ_a), written so that φ_a = 0 returns a itself and nothing overflows.
+        odds_against = (1.0 - momentum_decay) * jnp.exp(-phi["logit_momentum_decay"])
+        decay = momentum_decay / (momentum_decay + odds_against)
         return step_size * jnp.exp(phi["log_step_size"]), decay
 
     def gradients(
         phi: Params, encoded: jax.Array, feature: jax.Array, r: jax.Array, epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         net_alpha, net_beta = _decode(phi, encoded, feature, widths)
-        return (alpha_scale / epsilon) * net_alpha, r + beta_scale * net_beta
+        kick = alpha_scale / jnp.maximum(epsilon, _SMALLEST)
+        return kick * net_alpha, r + beta_scale * net_beta
 
     return Kinetic(
         init=init,
         physics=physics,
         encode=_encode,
         gradients=gradients,
-        options=_options(widths, alpha_scale, beta_scale),
+        options=_checked_options(widths, alpha_scale, beta_scale),
     )
 
 
@@ -109,7 +113,12 @@ KINETICS: dict[str, Callable[..., Kinetic]] = {
 }
 
 
-def _options(widths: Widths, alpha_scale: float, beta_scale: float) -> dict[str, Any]:
+def _checked_options(widths: Widths, alpha_scale: float, beta_scale: float) -> dict[str, Any]:
+    if not all(isinstance(width, int) and width >= 1 for width in widths):
+        raise ValueError(f"widths is {widths!r}; expected whole numbers of at least 1")
+    for name, scale in (("alpha_scale", alpha_scale), ("beta_scale", beta_scale)):
+        if not math.isfinite(scale):
+            raise ValueError(f"{name} is {scale!r}; expected a finite number")
     return {"widths": widths, "alpha_scale": alpha_scale, "beta_scale": beta_scale}
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from l2e.checks import check_momentum_decay, check_positive
+from l2e.dynamics import PHYSICS
 from l2e.features import FEATURE_VERSION
 from l2e.kinetic import KINETICS
 from l2e.samplers import SAMPLERS
 from l2e.tables import lookup
-from l2e.types import Params, Potential, Sampler, Schedule
+from l2e.types import Kinetic, Params, Potential, Sampler, Schedule
 
 FORMAT = 1
 WEIGHTS_FILE = "sampler.safetensors"
@@ -34,10 +37,11 @@ _REQUIRED = {
     "kinetic": str,
     "kinetic_options": dict,
     "physics": str,
-    "learning_rate": float,
-    "momentum_decay": float,
+    "learning_rate": Real,
+    "momentum_decay": Real,
     "weights_sha256": str,
 }
+_NAMES = {int: "a whole number", Real: "a number", str: "text", dict: "an object"}
 
 
 class SamplerFileError(ValueError):
@@ -84,7 +88,7 @@ class LearnedSampler:
             momentum_decay = self.manifest["momentum_decay"]
         return SAMPLERS["l2e"](
             potential,
-            kinetic=KINETICS[self.manifest["kinetic"]](**_options(self.manifest)),
+            kinetic=_kinetic(self.manifest),
             phi=self.phi,
             step_size=step_size,
             momentum_decay=momentum_decay,
@@ -131,9 +135,9 @@ def load(name: str | Path) -> LearnedSampler:
     """
     folder = _find(name)
     manifest = _read_manifest(folder / MANIFEST_FILE)
-    phi = _read_weights(folder / WEIGHTS_FILE, manifest["weights_sha256"])
-    _check_shapes(phi, manifest, folder)
-    return LearnedSampler(phi=phi, manifest=manifest)
+    arrays = _read_weights(folder / WEIGHTS_FILE, manifest["weights_sha256"])
+    _check_shapes(arrays, manifest, folder)
+    return LearnedSampler(phi=jax.tree.map(jnp.asarray, arrays), manifest=manifest)
 
 
 def bundled() -> dict[str, Path]:
@@ -174,14 +178,14 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         value = manifest.get(key) if isinstance(manifest, dict) else None
         if not isinstance(value, kind):
             raise SamplerFileError(
-                f"{path}: {key!r} is {value!r}; expected {kind.__name__}: this is not the "
+                f"{path}: {key!r} is {value!r}; expected {_NAMES[kind]}: this is not the "
                 "manifest of an L2E sampler, or it is damaged"
             )
-    _check_versions(manifest, path)
+    _check_values(manifest, path)
     return manifest
 
 
-def _check_versions(manifest: dict[str, Any], path: Path) -> None:
+def _check_values(manifest: dict[str, Any], path: Path) -> None:
     for key, ours in (("format", FORMAT), ("feature_version", FEATURE_VERSION)):
         if manifest[key] != ours:
             raise SamplerFileError(
@@ -189,17 +193,23 @@ def _check_versions(manifest: dict[str, Any], path: Path) -> None:
                 "install the version named in the manifest's 'versions', or another sampler"
             )
     try:
-        lookup(KINETICS, manifest["kinetic"], "kinetic energy")(**_options(manifest))
+        check_positive("learning_rate", manifest["learning_rate"])
+        check_momentum_decay(manifest["momentum_decay"])
+        lookup(PHYSICS, manifest["physics"], "physics")
+        _kinetic(manifest)
     except (TypeError, ValueError) as error:
         raise SamplerFileError(f"{path}: {error}") from error
 
 
-def _options(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _kinetic(manifest: Mapping[str, Any]) -> Kinetic:
+    build = lookup(KINETICS, manifest["kinetic"], "kinetic energy")
     options = dict(manifest["kinetic_options"])
-    return options | ({"widths": tuple(options["widths"])} if "widths" in options else {})
+    if "widths" in options:
+        options["widths"] = tuple(options["widths"])
+    return build(**options)
 
 
-def _read_weights(path: Path, sha256: str) -> Params:
+def _read_weights(path: Path, sha256: str) -> dict[str, np.ndarray]:
     try:
         content = path.read_bytes()
         arrays = safetensors.numpy.load(content)
@@ -214,15 +224,14 @@ def _read_weights(path: Path, sha256: str) -> Params:
             f"{path} is not the file that {MANIFEST_FILE} describes (its checksum differs); "
             "fetch both from one place"
         )
-    return {name: jnp.asarray(value) for name, value in arrays.items()}
+    return arrays
 
 
-def _check_shapes(phi: Params, manifest: dict[str, Any], folder: Path) -> None:
+def _check_shapes(arrays: dict[str, np.ndarray], manifest: dict[str, Any], folder: Path) -> None:
     """Compare every array with what the kinetic energy itself would make."""
-    kinetic = KINETICS[manifest["kinetic"]](**_options(manifest))
-    expected = jax.eval_shape(kinetic.init, jax.random.key(0))
-    for name in sorted(expected.keys() | phi.keys()):
-        found = _describe(phi.get(name))
+    expected = jax.eval_shape(_kinetic(manifest).init, jax.random.key(0))
+    for name in sorted(expected.keys() | arrays.keys()):
+        found = _describe(arrays.get(name))
         wanted = _describe(expected.get(name))
         if found != wanted:
             raise SamplerFileError(

@@ -5,6 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 
+from l2e.checks import check_positive
 from l2e.types import Schedule
 
 
@@ -24,8 +25,9 @@ def cosine_cycles(peak: float | jax.Array, period: int) -> Schedule:
         A schedule. Source: Zhang et al. (2020), "Cyclical Stochastic Gradient MCMC", eq. (1).
 
     Raises:
-        ValueError: when the period is not a positive number of steps.
+        ValueError: when the peak is not positive or the period not a positive number of steps.
     """
+    check_positive("the cycle's peak", peak)
     if period < 1:
         raise ValueError(f"the cycle's period is {period!r}; expected at least 1 step")
 
@@ -40,10 +42,9 @@ def as_schedule(value: float | jax.Array | Schedule, what: str = "step_size") ->
     """Accept a number or a schedule.
 
     Raises:
-        ValueError: when a plain number is not positive and finite.
+        ValueError: when a number is not positive and finite.
     """
     if callable(value):
         return value
-    if isinstance(value, (int, float)) and not 0.0 < value < math.inf:
-        raise ValueError(f"{what} is {value!r}; expected a positive, finite number or a schedule")
+    check_positive(what, value, " or a schedule")
     return constant(value)

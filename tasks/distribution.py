@@ -141,7 +141,7 @@ DISTRIBUTIONS: dict[str, Design] = {
     ),
     "small": Design(
         specs=cross(_IMAGES, channels=(4, 8), depths=(1, 2)),
-        heldout=_named(["kmnist/cnn16x1"]),
+        heldout=_named(["kmnist/cnn12x2"]),
     ),
     "paper": Design(
         specs=cross(_IMAGES, (4, 8, 16), (1, 2, 3, 4, 5), (False, True)),

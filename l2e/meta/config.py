@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from l2e.chain import check_lengths
+from l2e.checks import check_momentum_decay, check_positive, check_temperature
 from l2e.dynamics import PHYSICS
 from l2e.kinetic import KINETICS
 from l2e.meta.losses import LOSSES
-from l2e.samplers.checks import check_momentum_decay, check_temperature
+from l2e.meta.strategies import STRATEGIES
 from l2e.tables import lookup
 from l2e.types import Kinetic
 
@@ -67,7 +68,7 @@ class InnerConfig:
         check_momentum_decay(self.momentum_decay)
         lookup(PHYSICS, self.physics, "physics")
         _at_least_one(self, "batch_size", "predict_batch")
-        _positive(self, "learning_rate")
+        check_positive("learning_rate", self.learning_rate)
 
     @property
     def steps(self) -> int:
@@ -87,7 +88,7 @@ class MetaConfig:
         sigma: standard deviation of the perturbations of φ.
         max_dropped: share of a step's pairs that may be non-finite before the run stops.
         heldout_every: outer steps between evaluations on tasks never trained on.
-        heldout_chains: chains per such evaluation.
+        heldout_chains: chains per such evaluation, at least 2 for a standard error.
     """
 
     tasks: str
@@ -112,15 +113,19 @@ class MetaConfig:
     def __post_init__(self) -> None:
         """Refuse impossible runs."""
         lookup(LOSSES, self.meta_loss, "meta-loss")
+        lookup(STRATEGIES, self.strategy, "strategy")
         _at_least_one(self, "pairs", "chunk", "outer_steps", "checkpoint_every")
-        _at_least_one(self, "heldout_every", "heldout_chains")
-        _positive(self, "sigma", "learning_rate", "clip_norm")
+        _at_least_one(self, "heldout_every")
+        for name in ("sigma", "learning_rate", "clip_norm"):
+            check_positive(name, getattr(self, name))
         for name in ("pairs", "heldout_chains"):
             if getattr(self, name) % self.chunk:
                 raise ValueError(
                     f"{name} is {getattr(self, name)} and chunk {self.chunk}; expected a multiple, "
                     "so that every chunk runs the same program"
                 )
+        if self.heldout_chains < 2:
+            raise ValueError(f"heldout_chains is {self.heldout_chains}; expected at least 2")
         if not 0.0 <= self.max_dropped < 1.0:
             raise ValueError(f"max_dropped is {self.max_dropped}; expected a share in [0, 1)")
 
@@ -156,12 +161,6 @@ def _at_least_one(config: Any, *names: str) -> None:
             raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
 
 
-def _positive(config: Any, *names: str) -> None:
-    for name in names:
-        if not getattr(config, name) > 0:
-            raise ValueError(f"{name} is {getattr(config, name)!r}; expected a positive number")
-
-
 _PAPER = MetaConfig(tasks="paper")
 
 PRESETS: dict[str, MetaConfig] = {
@@ -174,8 +173,10 @@ PRESETS: dict[str, MetaConfig] = {
     ),
     "small": MetaConfig(
         tasks="small",
-        inner=InnerConfig(burn_in=250, draws=10, thin=5, batch_size=128),
-        outer_steps=120,
+        inner=InnerConfig(burn_in=150, draws=10, thin=5, batch_size=128),
+        outer_steps=100,
+        checkpoint_every=5,
+        heldout_every=25,
     ),
     "paper": _PAPER,
     "reference": replace(

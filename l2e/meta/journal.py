@@ -35,13 +35,13 @@ class Journal:
         folder: the run's folder.
         total: outer steps in the whole run.
         done: outer steps already taken; records of later steps are removed, since a resumed run
-            takes those steps again.
+            takes those steps again (and a run that starts anew records its step 0 again).
         console: where the progress line appears.
     """
 
     def __init__(self, folder: Path, *, total: int, done: int, console: Console) -> None:
         self._total, self._done, self._console = total, done, console
-        kept = [record for record in read_metrics(folder) if record["step"] <= done]
+        kept = [record for record in read_metrics(folder) if done and record["step"] <= done]
         _rewrite(folder / METRICS_FILE, kept)
         self._file = (folder / METRICS_FILE).open("a")
         self._events = SummaryWriter(str(folder), purge_step=done + 1)

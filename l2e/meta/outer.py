@@ -16,10 +16,10 @@ import numpy as np
 from l2e.meta.config import MetaConfig
 from l2e.meta.strategies import STRATEGIES, Strategy, outer_adam
 from l2e.meta.workers import Job, Workers
-from l2e.tables import lookup
 from l2e.types import Key, Params, TaskFamily
 
-_TASK, _PERTURBATION, _DATA, _PAIR, _UPDATE, _INIT, _HELDOUT = range(7)
+_INIT, _STEPS, _HELDOUT = range(3)  # of the run
+_TASK, _PERTURBATION, _DATA, _PAIR, _UPDATE = range(5)  # of an outer step
 
 
 class MetaState(NamedTuple):
@@ -99,8 +99,9 @@ class TooManyDroppedError(RuntimeError):
 def make_strategy(config: MetaConfig, phi: Params) -> Strategy:
     """The configured estimator with its one optimiser."""
     optimizer = outer_adam(config.learning_rate, config.beta1, config.beta2, config.clip_norm)
-    build = lookup(STRATEGIES, config.strategy, "strategy")
-    return build(phi, pairs=config.pairs, sigma=config.sigma, optimizer=optimizer)
+    return STRATEGIES[config.strategy](
+        phi, pairs=config.pairs, sigma=config.sigma, optimizer=optimizer
+    )
 
 
 def initial_phi(config: MetaConfig) -> Params:
@@ -125,7 +126,7 @@ def meta_step(training: Training, state: MetaState) -> tuple[MetaState, StepRepo
     started = time.perf_counter()
     config, strategy = training.config, training.strategy
     step = int(state.step)
-    keys = StepKeys(jax.random.fold_in(state.key, step))
+    keys = StepKeys(jax.random.fold_in(jax.random.fold_in(state.key, _STEPS), step))
     spec = training.tasks.sample(keys.task)
     population = strategy.ask(keys.perturbation, state.strategy)
     jobs = [Job(spec, step, 0, config.pairs)]
@@ -162,7 +163,7 @@ def heldout_losses(training: Training, state: MetaState, spec: Hashable) -> np.n
 
     The same chains every time: only φ differs from one evaluation to the next.
     """
-    keys = StepKeys(jax.random.fold_in(jax.random.fold_in(state.key, _HELDOUT), 0))
+    keys = StepKeys(jax.random.fold_in(state.key, _HELDOUT))
     count = training.config.heldout_chains
     phi = training.strategy.mean(state.strategy)
     population = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, 1, *leaf.shape)), phi)

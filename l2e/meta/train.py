@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from rich.console import Console
 
@@ -94,6 +95,7 @@ def run(
         fresh = initial_state(config, strategy)
         state = (checkpoints.restore(fresh) if options.resume else None) or fresh
         (options.out / CONFIG_FILE).write_text(json.dumps(config.to_json(), indent=2) + "\n")
+        console.print(_opening(config, state), highlight=False)
         state = _loop(training, state, options.out, checkpoints, console)
     finally:
         checkpoints.close()
@@ -124,6 +126,15 @@ def prepare_folder(options: RunOptions) -> None:
             f"--out {out} already holds a run; add --resume to continue it, or choose another "
             "folder"
         )
+
+
+def _opening(config: MetaConfig, state: MetaState) -> str:
+    done = int(state.step)
+    return (
+        f"meta-training {config.kinetic.name} on {config.tasks}: {config.pairs} pairs of chains of "
+        f"{config.inner.steps} steps an outer step, {jax.local_device_count()} devices, "
+        + (f"resuming after step {done}" if done else "from the start")
+    )
 
 
 def _loop(

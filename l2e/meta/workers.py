@@ -7,7 +7,7 @@ a few floats that depend on nothing else, so it may run anywhere, twice, or agai
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import numpy as np
@@ -45,7 +45,7 @@ class StepKeys(Protocol):
 class Workers(Protocol):
     """A backend."""
 
-    def map(self, jobs: Sequence[Job], population: Params, keys: Any) -> list[np.ndarray]:
+    def map(self, jobs: Sequence[Job], population: Params, keys: StepKeys) -> list[np.ndarray]:
         """Losses [count, S] for each job, in the order of the jobs."""
         ...
 

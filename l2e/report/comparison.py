@@ -1,17 +1,18 @@
 """The table after a meta-training run: the learned sampler against SGHMC and SGLD, tuned or not."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from l2e.comparison import Budget, Contender, Row, compare, rows_to_json
 from l2e.meta.config import MetaConfig
+from l2e.meta.train import FIGURE_FILE, SAMPLER_FOLDER
 from l2e.pretrained import LearnedSampler
+from l2e.report.card import write_card
+from l2e.report.tables import as_markdown, as_table
 from l2e.samplers import SAMPLERS, sghmc, sgld
 from l2e.types import Potential, Sampler, Task, TaskFamily
 
@@ -40,13 +41,13 @@ def report_comparison(
     seeds: int,
     console: Console,
 ) -> dict[str, list[Row]]:
-    """Compare on every held-out task; print a table and write comparison.json, comparison.md.
+    """Compare on every held-out task; print a table, write it, and write the sampler's card.
 
     Args:
         sampler: as exported.
         config: its inner loop is the budget.
         tasks: whose held-out tasks are used.
-        out: folder for the two files.
+        out: the run's folder, for comparison.json, comparison.md and the card.
         seeds: chains a contender.
         console: where the table appears.
 
@@ -67,6 +68,7 @@ def report_comparison(
     (out / "comparison.json").write_text(json.dumps(document, indent=2) + "\n")
     markdown = [f"### {name}\n\n{as_markdown(rows)}\n" for name, rows in results.items()]
     (out / "comparison.md").write_text("\n".join(markdown))
+    write_card(sampler, results, out / SAMPLER_FOLDER, out / FIGURE_FILE)
     return results
 
 
@@ -77,38 +79,6 @@ def caption(task: Task, budget: Budget) -> str:
         f"gradient steps of batch {min(budget.batch_size, task.num_data)}, {budget.draws} draws, "
         f"n = {task.num_data}; tuned rates chosen by validation NLL"
     )
-
-
-def as_table(rows: Sequence[Row], title: str) -> Table:
-    """For the console."""
-    header, *lines = _cells(rows)
-    table = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE)
-    for column, name in enumerate(header):
-        table.add_column(name, justify="left" if column == 0 else "right")
-    for line in lines:
-        table.add_row(*line)
-    return table
-
-
-def as_markdown(rows: Sequence[Row]) -> str:
-    """For documents."""
-    header, *lines = _cells(rows)
-    rule = ["---"] + ["--:"] * (len(header) - 1)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *lines))
-
-
-def _cells(rows: Sequence[Row]) -> list[list[str]]:
-    header = ["sampler", "rate ℓ", *rows[0].metrics, "seeds"]
-    lines = [
-        [
-            row.name,
-            f"{row.learning_rate:g}",
-            *(f"{mean:.4f} ± {error:.4f}" for mean, error in row.metrics.values()),
-            f"{row.seeds}" + (f" ({row.diverged} diverged)" if row.diverged else ""),
-        ]
-        for row in rows
-    ]
-    return [header, *lines]
 
 
 def _with_step_size(name: str) -> Callable[[Potential, jax.Array], Sampler]:

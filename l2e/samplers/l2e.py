@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from l2e import dynamics, features
-from l2e.samplers.checks import check_momentum_decay, check_temperature
+from l2e.checks import check_momentum_decay, check_temperature
 from l2e.samplers.info import observe
 from l2e.schedules import as_schedule
 from l2e.tables import lookup

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from l2e import dynamics
-from l2e.samplers.checks import check_momentum_decay, check_temperature
+from l2e.checks import check_momentum_decay, check_temperature
 from l2e.samplers.info import observe
 from l2e.schedules import as_schedule
 from l2e.types import Batch, Info, Key, Params, Potential, Sampler, Schedule

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from l2e.checks import check_temperature
 from l2e.dynamics import normal_like
-from l2e.samplers.checks import check_temperature
 from l2e.samplers.info import observe
 from l2e.schedules import as_schedule
 from l2e.types import Batch, Info, Key, Params, Potential, Sampler, Schedule
