@@ -92,23 +92,21 @@ class Checkpoints:
 
 
 def _to_arrays(state: MetaState) -> dict[str, Any]:
-    """Plain arrays by position: structure belongs to the code, numbers to the file."""
+    """Plain NumPy arrays by position: structure belongs to the code, numbers to the file."""
     leaves = jax.tree.leaves(state.strategy)
     return {
-        "step": state.step,
-        "key": jax.random.key_data(state.key),
-        "strategy": {f"{index:03d}": jnp.asarray(leaf) for index, leaf in enumerate(leaves)},
+        "step": np.asarray(state.step),
+        "key": np.asarray(jax.random.key_data(state.key)),
+        "strategy": {f"{index:03d}": np.asarray(leaf) for index, leaf in enumerate(leaves)},
     }
 
 
 def _from_arrays(arrays: dict[str, Any], template: MetaState) -> MetaState:
-    # Orbax ties what it restores to one device; a step may use several.
-    arrays = jax.tree.map(lambda array: jnp.asarray(np.asarray(array)), arrays)
     structure = jax.tree.structure(template.strategy)
-    leaves = [leaf for _, leaf in sorted(arrays["strategy"].items())]
+    leaves = [jnp.asarray(leaf) for _, leaf in sorted(arrays["strategy"].items())]
     return MetaState(
-        step=arrays["step"],
-        key=jax.random.wrap_key_data(arrays["key"]),
+        step=jnp.asarray(arrays["step"]),
+        key=jax.random.wrap_key_data(jnp.asarray(arrays["key"])),
         strategy=jax.tree.unflatten(structure, leaves),
     )
 
