@@ -114,7 +114,7 @@ def build() -> Callable[..., l2e.Sampler]:
     return build
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data sets."""
     beside = Path(__file__).parents[2] / "shared" / "data"

@@ -1,6 +1,3 @@
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -8,8 +5,14 @@ from tasks import datasets, npz
 from tasks.datasets import DATASETS, digits, load
 from tasks.images import DataError, NotFoundError, checksum
 
-REAL = Path(os.environ.get("L2E_DATA") or Path(__file__).parents[3] / "shared" / "data")
-REAL_CLASSES = {"mnist": 10, "emnist": 26, "kmnist": 10, "bloodmnist": 8, "cifar10": 10}
+REAL_CLASSES = {
+    "mnist": 10,
+    "fashion_mnist": 10,
+    "emnist": 26,
+    "kmnist": 10,
+    "bloodmnist": 8,
+    "cifar10": 10,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -187,7 +190,7 @@ def test_checksum_sees_pixels_and_labels_but_not_label_types(arrays, mock_data):
 
 
 @pytest.mark.parametrize("name", REAL_CLASSES)
-def test_real_data(name):
-    if not (REAL / f"{name}.npz").is_file():
+def test_real_data(name, data_dir):
+    if not (data_dir / f"{name}.npz").is_file():
         pytest.skip(f"no {name}.npz in the data folder (set L2E_DATA)")
-    assert load(name, REAL).num_classes == REAL_CLASSES[name]
+    assert load(name, data_dir).num_classes == REAL_CLASSES[name]
