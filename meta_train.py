@@ -24,14 +24,15 @@ from rich.console import Console
 import l2e
 from l2e.meta import train
 from l2e.meta.checkpoint import CheckpointError
-from l2e.meta.config import PRESETS, MetaConfig
+from l2e.meta.config import PRESETS, KineticConfig, MetaConfig
+from l2e.meta.files import SAMPLER_FOLDER
 from l2e.meta.outer import TooManyDroppedError
 from l2e.meta.workers import BACKENDS
 from l2e.report.comparison import report_comparison
 from l2e.tables import lookup
 from tasks.distribution import named
 
-PRIOR_STD = 1.0
+BAD_INPUT = 2
 INTERRUPTED = 130
 
 
@@ -50,11 +51,13 @@ class Arguments:
     data_dir: Path | None = None
     """Folder with NAME.npz files or prepared TFDS data; $L2E_DATA by default."""
     kinetic: str | None = None
-    """Kinetic energy: anchored (starts as SGHMC), gradient (the paper's), gaussian."""
+    """Kinetic energy: anchored (starts as SGHMC) or gradient (the paper's)."""
     strategy: str | None = None
     """Estimator of the meta-gradient."""
     backend: str = "serial"
     """Where the inner loops run."""
+    name: str | None = None
+    """Name of the exported sampler; the folder's by default."""
     resume: bool = False
     """Go on from the newest valid checkpoint in --out, if there is one."""
     seeds: Annotated[int, tyro.conf.arg(name="eval-seeds")] = 5
@@ -67,21 +70,30 @@ def main(arguments: Arguments) -> int:
     try:
         config = configure(arguments)
         use_all_cores()
-        tasks = named(config.tasks, l2e.priors.gaussian(PRIOR_STD), arguments.data_dir)
-        tasks.check()
-        options = train.RunOptions(arguments.out, arguments.resume, arguments.backend)
-        provenance = {"data_sha256": tasks.data_checksums(), "commit": source_commit()}
-        sampler = train.run(config, tasks, options, provenance=provenance, console=console)
-        console.print(f"sampler exported to {arguments.out / train.SAMPLER_FOLDER}")
-        report_comparison(sampler, config, tasks, arguments.out, arguments.seeds, console)
+        prior = l2e.priors.gaussian(config.inner.prior_std)
+        tasks = named(config.tasks, prior, arguments.data_dir)
+        data = tasks.identity()
+    except (ValueError, OSError) as error:
+        return refuse(error)
+    try:
+        out, name = arguments.out, arguments.name
+        options = train.RunOptions(out, arguments.resume, arguments.backend, name, source_commit())
+        sampler = train.run(config, tasks, options, data=data, console=console)
+        console.print(f"sampler exported to {out / SAMPLER_FOLDER}")
+        report_comparison(sampler, config, tasks, out, arguments.seeds, console)
     except (train.InterruptedRunError, KeyboardInterrupt) as interruption:
         reason = str(interruption) or "interrupted"
         console.print(f"{reason}; go on with:\n  {resume_command()}", highlight=False)
         return INTERRUPTED
-    except (ValueError, CheckpointError, TooManyDroppedError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except (train.RunFolderError, CheckpointError, TooManyDroppedError) as error:
+        return refuse(error)
     return 0
+
+
+def refuse(error: Exception) -> int:
+    """Say what is wrong; return the exit status of bad input."""
+    print(f"error: {error}", file=sys.stderr)
+    return BAD_INPUT
 
 
 def configure(arguments: Arguments) -> MetaConfig:
@@ -102,7 +114,8 @@ def configure(arguments: Arguments) -> MetaConfig:
     if arguments.strategy is not None:
         config = replace(config, strategy=arguments.strategy)
     if arguments.kinetic is not None:
-        config = replace(config, kinetic=replace(config.kinetic, name=arguments.kinetic))
+        kinetic = KineticConfig(name=arguments.kinetic, widths=config.kinetic.widths)
+        config = replace(config, kinetic=kinetic)
     return config
 
 
@@ -123,7 +136,10 @@ def source_commit() -> str:
 
 def resume_command() -> str:
     """The command that continues this run."""
-    words = [Path(sys.executable).name, *sys.argv]
+    python = Path(sys.executable)
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    words = [str(python), *sys.argv]
     return shlex.join(words if "--resume" in words else [*words, "--resume"])
 
 

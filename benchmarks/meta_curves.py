@@ -3,11 +3,13 @@
     python benchmarks/meta_curves.py --out runs/curves --figure docs/figures/meta_curves.png
 
 Runs meta_train.py's preset for every kinetic energy and seed (finished runs are reused), draws all
-curves in one figure, and prints the change from the first to the last evaluation with its standard
-error over seeds.
+curves in one figure, writes their numbers beside it, and prints the change from the first to the
+last evaluation with its standard error over seeds.
 """
 
+import json
 import math
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import l2e
+from l2e.jsonable import jsonable
 from l2e.meta import train
 from l2e.meta.config import PRESETS, KineticConfig
 from l2e.meta.journal import read_metrics
@@ -47,19 +50,22 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Run, draw, print."""
     console = Console()
-    jax.config.update("jax_num_cpu_devices", 2)
+    jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
     curves = {
         kinetic: [curve(arguments, kinetic, seed, console) for seed in arguments.seeds]
         for kinetic in arguments.kinetics
     }
     draw(curves, arguments.figure)
+    numbers = {kinetic: [run.tolist() for run in runs] for kinetic, runs in curves.items()}
+    arguments.figure.with_suffix(".json").write_text(json.dumps(jsonable(numbers)) + "\n")
     console.print(summary(curves))
 
 
 def curve(arguments: Arguments, kinetic: str, seed: int, console: Console) -> np.ndarray:
     """One run's held-out curve: rows of (outer step, mean held-out meta-loss)."""
     config = replace(PRESETS[arguments.preset], seed=seed, kinetic=KineticConfig(name=kinetic))
-    tasks = named(config.tasks, l2e.priors.gaussian(1.0), arguments.data_dir)
+    prior = l2e.priors.gaussian(config.inner.prior_std)
+    tasks = named(config.tasks, prior, arguments.data_dir)
     folder = arguments.out / f"{arguments.preset}-{kinetic}-{seed}"
     console.print(f"{folder.name}:", highlight=False)
     train.run(config, tasks, train.RunOptions(folder, resume=True), console=console)

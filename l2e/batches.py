@@ -1,6 +1,7 @@
 """Minibatches drawn on the device: pure functions of (key, step count)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,27 @@ BatchSource = Callable[[Key, jax.Array], Batch]
 """(the chain's data key, step count) -> batch. Usable inside a scan."""
 
 
-def minibatches(data: Batch, batch_size: int) -> BatchSource:
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Minibatches:
+    """A `BatchSource` over data on the device; made by `minibatches`.
+
+    It is a pytree, so that compiled programs take the data as an argument and not as a constant.
+    """
+
+    data: Batch
+    batch_size: int = field(metadata={"static": True})
+
+    def __call__(self, key: Key, count: jax.Array) -> Batch:
+        """The batch of step `count`."""
+        num_data = count_examples(self.data)
+        if self.batch_size == num_data:
+            return self.data
+        rows = jax.random.randint(jax.random.fold_in(key, count), (self.batch_size,), 0, num_data)
+        return jax.tree.map(lambda leaf: leaf[rows], self.data)
+
+
+def minibatches(data: Batch, batch_size: int) -> Minibatches:
     """Batches drawn uniformly with replacement, so that every minibatch gradient is unbiased.
 
     Args:
@@ -31,14 +52,7 @@ def minibatches(data: Batch, batch_size: int) -> BatchSource:
         raise ValueError(
             f"batch_size is {batch_size}; expected between 1 and the {num_data} examples there are"
         )
-    if batch_size == num_data:
-        return lambda key, count: data
-
-    def source(key: Key, count: jax.Array) -> Batch:
-        rows = jax.random.randint(jax.random.fold_in(key, count), (batch_size,), 0, num_data)
-        return jax.tree.map(lambda leaf: leaf[rows], data)
-
-    return source
+    return Minibatches(data, batch_size)
 
 
 def count_examples(data: Batch) -> int:

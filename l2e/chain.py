@@ -6,15 +6,16 @@ pieces with a progress bar (`sample`).
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.tree_util import Partial
 
-from l2e.batches import BatchSource
+from l2e.batches import BatchSource, Minibatches
 from l2e.progress import track
 from l2e.types import Batch, Info, Key, Params, Sampler
 
@@ -195,20 +196,32 @@ def _stack(collected: list[Draws]) -> Any:
 
 def _on_device(kernel: Sampler, keys: ChainKeys, source: BatchSource) -> Any:
     """(state, first count, length) -> (state, info): one compiled loop of dynamic length."""
+    source = source if isinstance(source, Minibatches) else Partial(source)
 
-    def body(offset: jax.Array, carry: tuple[Any, Info], first: jax.Array) -> tuple[Any, Info]:
+    def segment(state: Any, first: int, length: int) -> tuple[Any, Info]:
+        return _segment(kernel.step, state, source, keys, jnp.int32(first), jnp.int32(length))
+
+    return segment
+
+
+@partial(jax.jit, static_argnums=0)
+def _segment(
+    step: Callable[..., tuple[Any, Info]],
+    state: Any,
+    source: BatchSource,
+    keys: ChainKeys,
+    first: jax.Array,
+    length: jax.Array,
+) -> tuple[Any, Info]:
+    """Compiled once a kernel and shape of data, which are arguments."""
+
+    def body(offset: jax.Array, carry: tuple[Any, Info]) -> tuple[Any, Info]:
         count = first + offset
         batch = source(keys.data, count)
-        return kernel.step(jax.random.fold_in(keys.noise, count), carry[0], batch)
+        return step(jax.random.fold_in(keys.noise, count), carry[0], batch)
 
-    @jax.jit
-    def segment(state: Any, first: jax.Array, length: jax.Array) -> tuple[Any, Info]:
-        zero = jnp.zeros((), jnp.float32)
-        return jax.lax.fori_loop(
-            jnp.int32(0), length, partial(body, first=first), (state, Info(zero, zero, zero))
-        )
-
-    return lambda state, first, length: segment(state, jnp.int32(first), jnp.int32(length))
+    zero = jnp.zeros((), jnp.float32)
+    return jax.lax.fori_loop(jnp.int32(0), length, body, (state, Info(zero, zero, zero)))
 
 
 def _from_host(kernel: Sampler, keys: ChainKeys, batches: Iterable[Batch]) -> Any:

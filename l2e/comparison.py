@@ -105,10 +105,11 @@ def _rows(task: Task, contender: Contender, budget: Budget, keys: Key) -> list[R
     """The row at the default learning rate and, where there is a grid, at the best of it."""
     rates = tuple(dict.fromkeys((contender.default, *contender.grid)))
     scores = _scores(task, contender, rates, budget, keys)
+    finite = np.all([np.isfinite(values) for values in scores.values()], axis=0)
     valid = scores.pop("valid NLL")
 
     def row(name: str, index: int, candidates: int) -> Row:
-        kept = np.isfinite(valid[index])
+        kept = finite[index]
         return Row(
             name=name,
             learning_rate=rates[index],
@@ -120,8 +121,8 @@ def _rows(task: Task, contender: Contender, budget: Budget, keys: Key) -> list[R
 
     if not contender.grid:
         return [row(contender.name, 0, 1)]
-    # One diverged chain rules a learning rate out: NaN and infinity never are the least.
-    typical = np.where(np.isfinite(valid).all(axis=1), valid.mean(axis=1), np.inf)
+    # One diverged chain rules a learning rate out.
+    typical = np.where(finite.all(axis=1), valid.mean(axis=1), np.inf)
     in_grid = [index for index, rate in enumerate(rates) if rate in contender.grid]
     best = min(in_grid, key=lambda index: typical[index])
     return [

@@ -22,6 +22,11 @@ from jax.flatten_util import ravel_pytree
 
 from l2e.types import Key, Params
 
+DEFAULT_LEARNING_RATE = 0.01
+"""ℓ: where no step size is given, h = ℓ/n."""
+
+DEFAULT_MOMENTUM_DECAY = 0.1
+
 
 class Physics(NamedTuple):
     """The two choices in which published implementations of eq. (6) differ.

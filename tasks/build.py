@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from l2e.types import Batch, Key, Params, Task
-from tasks.convolution import convolution as find_convolution
+from tasks.convolution import CONVOLUTIONS
 from tasks.images import DataError, ImageData
-from tasks.models import model as find_model
+from tasks.models import MODELS
 from tasks.spec import ModelSpec, TaskSpec
+from tasks.tables import lookup
 
 SPLIT_SEED = 20_240_721
 """Seed of the permutation whose head is the validation part: one for all data sets, for ever."""
@@ -133,7 +134,8 @@ def bind_network(
     Raises:
         ValueError: unknown family or convolution, or a network that does not fit the images.
     """
-    module = find_model(spec.family)(spec, num_classes, find_convolution(convolution))
+    convolve = lookup(CONVOLUTIONS, convolution, "convolution")
+    module = lookup(MODELS, spec.family, "model family")(spec, num_classes, convolve)
 
     def init(key: Key) -> Params:
         return module.init(key, jnp.zeros((1, *shape), jnp.float32))["params"]

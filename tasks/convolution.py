@@ -92,14 +92,3 @@ def _unfold(images: jax.Array, height: int, width: int) -> jax.Array:
 
 CONVOLUTIONS: dict[str, Convolution] = {"lax": jax.lax.conv_general_dilated, "patches": patches}
 """Ways to convolve, by name."""
-
-
-def convolution(name: str) -> Convolution:
-    """Look a convolution up.
-
-    Raises:
-        ValueError: unknown name; lists the known ones.
-    """
-    if name not in CONVOLUTIONS:
-        raise ValueError(f"Unknown convolution {name!r}; known: {', '.join(CONVOLUTIONS)}.")
-    return CONVOLUTIONS[name]

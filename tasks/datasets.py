@@ -41,7 +41,7 @@ def load(name: str, data_dir: Path | None = None) -> ImageData:
     """Load and check one data set.
 
     Args:
-        name: a key of `DATASETS`.
+        name: a key of `DATASETS`, or that of a ``<name>.npz`` in the data folder.
         data_dir: the data folder; ``$L2E_DATA`` when None.
 
     Returns:
@@ -66,21 +66,30 @@ def load(name: str, data_dir: Path | None = None) -> ImageData:
 
 
 def dataset(name: str) -> Dataset:
-    """Look a row up.
+    """The table's row, or one for a user's own file; see `load`."""
+    return DATASETS.get(name, Dataset("not in the table", (own_file,)))
+
+
+def own_file(name: str, folder: Path | None) -> ImageData:
+    """Read a data set that the table does not list.
 
     Raises:
-        DataError: unknown name; lists the known ones.
+        DataError: there is no such file; lists the known names.
     """
-    if name not in DATASETS:
-        raise DataError(f"Unknown data set {name!r}; known: {', '.join(DATASETS)}.")
-    return DATASETS[name]
+    try:
+        return npz.from_folder(name, folder)
+    except NotFoundError as error:
+        raise DataError(
+            f"Unknown data set {name!r}; known: {', '.join(DATASETS)}. For your own, put "
+            f"{name}.npz (arrays {', '.join(npz.OWN)}; images uint8 NHWC) into the data folder."
+        ) from error
 
 
 def data_folder(name: str, data_dir: Path | None) -> Path | None:
     """``data_dir``, else ``$L2E_DATA``, else None; None for an embedded data set.
 
     Raises:
-        DataError: unknown data set, or the folder named does not exist.
+        DataError: the folder named does not exist.
     """
     named = data_dir or os.environ.get("L2E_DATA")
     if dataset(name).embedded or not named:

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import jax
 
 from l2e.types import Key, Params, Task
 from tasks.build import Parts, bind, split
-from tasks.convolution import convolution as find_convolution
+from tasks.convolution import CONVOLUTIONS
 from tasks.datasets import data_folder, load
 from tasks.glyphs import LETTERS
 from tasks.images import checksum
-from tasks.models import model as find_model
+from tasks.models import MODELS
 from tasks.spec import ModelSpec, TaskSpec
+from tasks.tables import lookup
 
 LogPrior = Callable[[Params], jax.Array]
 
@@ -24,8 +26,8 @@ LogPrior = Callable[[Params], jax.Array]
 class TaskDistribution:
     """Uniform over ``specs``; an `l2e.types.TaskFamily`.
 
-    Data sets are loaded once a process; the four last used are kept as bytes, and the standardised
-    arrays of the very last.
+    Data sets are loaded once a process and kept as bytes (the eight last used); the standardised
+    arrays of two are kept too, so that held-out evaluations do not evict what is trained on.
 
     Attributes:
         specs: what `sample` draws from.
@@ -53,9 +55,9 @@ class TaskDistribution:
                 f"{', '.join(sorted(shared))} is in specs and in heldout; held-out tasks judge "
                 "transfer to unseen data. Take the data set out of one of the two."
             )
-        find_convolution(self.convolution)
+        lookup(CONVOLUTIONS, self.convolution, "convolution")
         for spec in (*self.specs, *self.heldout):
-            find_model(spec.model.family)
+            lookup(MODELS, spec.model.family, "model family")
 
     def sample(self, key: Key) -> TaskSpec:
         """Draw a spec, uniformly; pure in the key."""
@@ -73,35 +75,28 @@ class TaskDistribution:
         parts = _parts(spec.dataset, spec.valid, data_folder(spec.dataset, self.data_dir))
         return bind(spec, parts, self.log_prior, self.convolution)
 
-    def check(self) -> None:
-        """Load every data set, training and held out, so that bad data fails before any compute.
+    def identity(self) -> dict[str, Any]:
+        """Names of all tasks and SHA-256 of all data sets, loading each: bad data fails here.
 
         Raises:
             DataError: the first data set that is missing or fails a check.
         """
-        for name in self._datasets():
-            _load(name, data_folder(name, self.data_dir))
-
-    def data_checksums(self) -> dict[str, str]:
-        """SHA-256 of every data set, training and held out, by name."""
-        folders = {name: data_folder(name, self.data_dir) for name in self._datasets()}
-        return {name: _checksum(name, folder) for name, folder in folders.items()}
-
-    def _datasets(self) -> list[str]:
-        return list(dict.fromkeys(spec.dataset for spec in (*self.specs, *self.heldout)))
+        return {
+            "tasks": [spec.name for spec in self.specs],
+            "heldout": [spec.name for spec in self.heldout],
+            "sha256": {
+                name: checksum(_load(name, data_folder(name, self.data_dir)))
+                for name in dict.fromkeys(spec.dataset for spec in (*self.specs, *self.heldout))
+            },
+        }
 
 
-_load = lru_cache(maxsize=4)(load)
+_load = lru_cache(maxsize=8)(load)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _parts(name: str, valid: int, folder: Path | None) -> Parts:
     return split(_load(name, folder), valid)
-
-
-@lru_cache(maxsize=64)
-def _checksum(name: str, folder: Path | None) -> str:
-    return checksum(_load(name, folder))
 
 
 @dataclass(frozen=True)
@@ -168,7 +163,5 @@ def named(
     Raises:
         ValueError: unknown name; lists the known ones.
     """
-    if name not in DISTRIBUTIONS:
-        raise ValueError(f"Unknown distribution {name!r}; known: {', '.join(DISTRIBUTIONS)}.")
-    design = DISTRIBUTIONS[name]
+    design = lookup(DISTRIBUTIONS, name, "distribution")
     return TaskDistribution(design.specs, design.heldout, log_prior, data_dir, convolution)

@@ -87,14 +87,3 @@ def widen(x: jax.Array, channels: int) -> jax.Array:
 
 MODELS: dict[str, Callable[[ModelSpec, int, Convolution], nn.Module]] = {"cnn": CNN}
 """Family -> builder from (spec, number of classes, convolution)."""
-
-
-def model(family: str) -> Callable[[ModelSpec, int, Convolution], nn.Module]:
-    """Look a family up.
-
-    Raises:
-        ValueError: unknown family; lists the known ones.
-    """
-    if family not in MODELS:
-        raise ValueError(f"Unknown model family {family!r}; known: {', '.join(MODELS)}.")
-    return MODELS[family]

@@ -45,7 +45,7 @@ class TaskSpec:
     """A network on a data set.
 
     Attributes:
-        dataset: a key of `tasks.datasets.DATASETS` (looked up when the data is loaded).
+        dataset: a name that `tasks.datasets.load` finds.
         model: the network.
         valid: how many training images to keep for validation, but a fifth of them at most.
     """

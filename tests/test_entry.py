@@ -1,5 +1,6 @@
 """meta_train.py: presets and options, and bad input refused before any compute."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ BAD = {
     "kinetic": ({"kinetic": "magnetic"}, "unknown kinetic energy 'magnetic'; known: anchored"),
     "strategy": ({"strategy": "guess"}, "unknown strategy 'guess'; known: open_es"),
     "backend": ({"backend": "pigeon"}, "unknown backend 'pigeon'; known: serial"),
+    "nothing to learn": ({"kinetic": "gaussian"}, "has nothing to learn; learnable: gradient"),
     "steps": ({"steps": 0}, "outer_steps is 0; expected a whole number of at least 1"),
     "seeds": ({"seeds": 1}, "eval-seeds is 1; expected at least 2"),
 }
@@ -63,8 +65,15 @@ def test_options_change_the_preset():
     assert config.tasks == "small"
 
 
+def test_another_kinetic_energy_brings_its_own_scales():
+    arguments = meta_train.Arguments(out=Path("x"), preset="reference", kinetic="anchored")
+    assert meta_train.configure(arguments).kinetic.build().options["alpha_scale"] == 0.1
+
+
 def test_resume_command_repeats_the_call(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["meta_train.py", "--out", "my runs/a"])
-    assert meta_train.resume_command().endswith(" meta_train.py --out 'my runs/a' --resume")
+    words = shlex.split(meta_train.resume_command())
+    assert words[1:] == ["meta_train.py", "--out", "my runs/a", "--resume"]
+    assert Path(words[0]).absolute() == Path(sys.executable)
     monkeypatch.setattr(sys, "argv", ["meta_train.py", "--out", "a", "--resume"])
     assert meta_train.resume_command().count("--resume") == 1

@@ -5,6 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from l2e.meta.config import PRESETS
+from l2e.pretrained import bundled, load
+
 README = Path(__file__).parents[1] / "README.md"
 
 
@@ -14,3 +19,18 @@ def test_the_quick_start_runs():
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=README.parent)
     assert run.returncode == 0, run.stderr
     assert float(re.search(r"accuracy (\d\.\d+)", run.stdout)[1]) > 0.85
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_presets_are_as_the_table_says(name):
+    (row,) = re.findall(rf"^\| `{name}` \|(.*)\|$", README.read_text(), re.MULTILINE)
+    *_, inner, outer = (cell.strip().replace(",", "") for cell in row.split("|"))
+    assert (int(inner), int(outer)) == (PRESETS[name].inner.steps, PRESETS[name].outer_steps)
+
+
+@pytest.mark.parametrize("name", bundled())
+def test_bundled_samplers_carry_their_own_name(name):
+    assert load(name).manifest["name"] == name
+    card = (bundled()[name] / "README.md").read_text()
+    assert card.startswith(f"# {name}\n")
+    assert f'l2e.load("{name}")' in card

@@ -20,13 +20,14 @@ def test_small_runs_resumes_and_exports(tmp_path, data_dir):
         pairs=2, chunk=1, heldout_chains=2, outer_steps=1, checkpoint_every=1,
     )  # fmt: skip
     tasks = named("small", l2e.priors.gaussian(1.0), data_dir)
-    tasks.check()
+    data = tasks.identity()
     for steps in (1, 2):
         options = train.RunOptions(tmp_path / "run", resume=steps > 1)
         console = Console(file=io.StringIO())
-        train.run(replace(config, outer_steps=steps), tasks, options, console=console)
+        train.run(replace(config, outer_steps=steps), tasks, options, data=data, console=console)
     records = read_metrics(tmp_path / "run")
     assert [record["step"] for record in records] == [0, 1, 2]
     assert all(np.isfinite(record["meta_loss"]) for record in records[1:])
     sampler = l2e.load(tmp_path / "run" / "sampler")
     assert sampler.manifest["training"]["outer_steps"] == 2
+    assert len(sampler.manifest["training"]["data"]["sha256"]) == 5

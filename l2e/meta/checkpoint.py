@@ -1,6 +1,7 @@
 """Orbax checkpoints of everything that a run needs to go on: φ, optimiser, step, key, config."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
-from l2e.meta.config import MetaConfig, first_difference
+from l2e.jsonable import jsonable
+from l2e.meta.config import first_difference
 from l2e.meta.outer import MetaState
 
 KEEP = 3
@@ -21,10 +23,15 @@ class CheckpointError(RuntimeError):
 
 
 class Checkpoints:
-    """The checkpoints of one run, in one folder; a save is seen whole or not at all."""
+    """The checkpoints of one run, in one folder; a save is seen whole or not at all.
 
-    def __init__(self, folder: Path, config: MetaConfig) -> None:
-        self._config = config
+    Args:
+        folder: made if need be.
+        identity: what a state must belong to: nested plain values, compared field by field.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        self._identity = jsonable(identity)
         self._manager = ocp.CheckpointManager(
             folder.absolute(),
             options=ocp.CheckpointManagerOptions(
@@ -33,20 +40,31 @@ class Checkpoints:
         )
 
     def save(self, state: MetaState) -> None:
-        """Write the state after its last finished outer step; again is a no-op."""
+        """Write the state after its last finished outer step; again is a no-op.
+
+        Raises:
+            CheckpointError: when Orbax declines, as it does for a step before its newest.
+        """
         step = int(state.step)
         if step in self._manager.all_steps():
             return
-        self._manager.save(
+        saved = self._manager.save(
             step,
             args=ocp.args.Composite(
                 state=ocp.args.StandardSave(_to_arrays(state)),
-                config=ocp.args.JsonSave(self._config.to_json()),
+                identity=ocp.args.JsonSave(self._identity),
             ),
         )
+        if not saved:
+            raise CheckpointError(
+                f"step {step} was not saved in {self._manager.directory}, which holds steps "
+                f"{self._manager.all_steps()}; use another --out"
+            )
 
     def restore(self, template: MetaState) -> MetaState | None:
         """The newest checkpoint that can be read, or None when there are none at all.
+
+        Newer ones that cannot be read are removed: the run writes those steps again.
 
         Args:
             template: a state of this run's structure, such as the initial one.
@@ -55,19 +73,23 @@ class Checkpoints:
             CheckpointError: when a checkpoint belongs to another configuration, naming the first
                 field that differs, or when there are checkpoints and none can be read.
         """
-        steps = sorted(self._manager.all_steps(), reverse=True)
-        reasons = []
-        for step in steps:
+        reasons: dict[int, str] = {}
+        for step in sorted(self._manager.all_steps(), reverse=True):
             try:
-                return self._read(step, template)
+                state = self._read(step, template)
             except CheckpointError:
                 raise
             except Exception as error:  # Orbax has no common base class for damage
-                reasons.append(f"step {step}: {type(error).__name__}: {error}")
+                reasons[step] = f"step {step}: {type(error).__name__}: {error}"
                 logger.warning("checkpoint of step %d cannot be read; trying an older one", step)
+                continue
+            for damaged in reasons:
+                self._manager.delete(damaged)
+            return state
         if reasons:
             raise CheckpointError(
-                f"no checkpoint in {self._manager.directory} can be read:\n" + "\n".join(reasons)
+                f"no checkpoint in {self._manager.directory} can be read:\n"
+                + "\n".join(reasons.values())
             )
         return None
 
@@ -76,8 +98,10 @@ class Checkpoints:
         self._manager.close()
 
     def _read(self, step: int, template: MetaState) -> MetaState:
-        saved = self._manager.restore(step, args=ocp.args.Composite(config=ocp.args.JsonRestore()))
-        difference = first_difference(self._config.to_json(), saved["config"])
+        saved = self._manager.restore(
+            step, args=ocp.args.Composite(identity=ocp.args.JsonRestore())
+        )
+        difference = first_difference(self._identity, saved["identity"])
         if difference:
             raise CheckpointError(
                 f"the checkpoint of step {step} belongs to another configuration: {difference}; "

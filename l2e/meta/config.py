@@ -10,7 +10,8 @@ from typing import Any
 
 from l2e.chain import check_lengths
 from l2e.checks import check_momentum_decay, check_positive, check_temperature
-from l2e.dynamics import PHYSICS
+from l2e.dynamics import DEFAULT_LEARNING_RATE, DEFAULT_MOMENTUM_DECAY, PHYSICS
+from l2e.jsonable import jsonable
 from l2e.kinetic import KINETICS
 from l2e.meta.losses import LOSSES
 from l2e.meta.strategies import STRATEGIES
@@ -48,17 +49,32 @@ class KineticConfig:
 
 @dataclass(frozen=True)
 class InnerConfig:
-    """The chain whose model average is judged (Algorithm 2)."""
+    """The chain whose model average is judged (Algorithm 2).
+
+    Attributes:
+        burn_in: steps before the first draw's own `thin` steps.
+        draws: K.
+        thin: steps from one draw to the next.
+        batch_size: B, at most the size of the data set.
+        learning_rate: ℓ of the mean loss; the step size is h = ℓ/n.
+        momentum_decay: a.
+        temperature: T.
+        physics: row of `l2e.dynamics.PHYSICS`.
+        num_data: n in the potential, where it is not the data set's own size.
+        prior_std: standard deviation of the Gaussian prior on every parameter.
+        predict_batch: validation images evaluated at once; bounds memory.
+    """
 
     burn_in: int = 2500
     draws: int = 10
     thin: int = 50
     batch_size: int = 128
-    learning_rate: float = 0.01
-    momentum_decay: float = 0.1
+    learning_rate: float = DEFAULT_LEARNING_RATE
+    momentum_decay: float = DEFAULT_MOMENTUM_DECAY
     temperature: float = 1.0
     physics: str = "exact"
     num_data: int | None = None
+    prior_std: float = 1.0
     predict_batch: int = 250
 
     def __post_init__(self) -> None:
@@ -69,6 +85,9 @@ class InnerConfig:
         lookup(PHYSICS, self.physics, "physics")
         _at_least_one(self, "batch_size", "predict_batch")
         check_positive("learning_rate", self.learning_rate)
+        check_positive("prior_std", self.prior_std)
+        if self.num_data is not None:
+            _at_least_one(self, "num_data")
 
     @property
     def steps(self) -> int:
@@ -106,7 +125,7 @@ class MetaConfig:
     max_dropped: float = 0.5
     outer_steps: int = 1000
     seed: int = 0
-    checkpoint_every: int = 10
+    checkpoint_every: int = 1
     heldout_every: int = 20
     heldout_chains: int = 8
 
@@ -114,6 +133,12 @@ class MetaConfig:
         """Refuse impossible runs."""
         lookup(LOSSES, self.meta_loss, "meta-loss")
         lookup(STRATEGIES, self.strategy, "strategy")
+        if not self.kinetic.build().options:
+            learnable = [name for name, build in KINETICS.items() if build().options]
+            raise ValueError(
+                f"kinetic energy {self.kinetic.name!r} has nothing to learn; learnable: "
+                f"{', '.join(learnable)}"
+            )
         _at_least_one(self, "pairs", "chunk", "outer_steps", "checkpoint_every")
         _at_least_one(self, "heldout_every")
         for name in ("sigma", "learning_rate", "clip_norm"):
@@ -126,12 +151,15 @@ class MetaConfig:
                 )
         if self.heldout_chains < 2:
             raise ValueError(f"heldout_chains is {self.heldout_chains}; expected at least 2")
+        for name in ("beta1", "beta2"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected a decay in [0, 1)")
         if not 0.0 <= self.max_dropped < 1.0:
             raise ValueError(f"max_dropped is {self.max_dropped}; expected a share in [0, 1)")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain nested dictionaries."""
-        return asdict(self)
+        """Plain nested dictionaries and lists."""
+        return jsonable(asdict(self))
 
 
 def first_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
@@ -145,13 +173,9 @@ def first_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str 
             inner = first_difference(mine, other)
             if inner:
                 return f"{name}.{inner}"
-        elif _plain(mine) != _plain(other):
+        elif mine != other:
             return f"{name}: now {mine!r}, in the checkpoint {other!r}"
     return None
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _at_least_one(config: Any, *names: str) -> None:

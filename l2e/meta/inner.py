@@ -73,6 +73,8 @@ class InnerLoop:
         return program(population, pair_keys_, data_key, task.train, task.valid)
 
     def _compile(self, task: Task) -> Callable[..., jax.Array]:
+        task = task._replace(train=None, valid=None, test=None)  # programs outlive their data
+
         def chunk_losses(
             population: Params, keys: Key, data_key: Key, train: Batch, valid: Batch
         ) -> jax.Array:

@@ -1,7 +1,6 @@
 """What a run says while it runs: metrics.jsonl, TensorBoard events, one line on the console."""
 
 import json
-import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,9 @@ from rich.live import Live
 from rich.text import Text
 from tensorboardX import SummaryWriter
 
-METRICS_FILE = "metrics.jsonl"
+from l2e.jsonable import jsonable
+from l2e.meta.files import METRICS_FILE
+
 _AVERAGED = 10
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -92,7 +93,7 @@ class Journal:
 
     def line(self) -> str:
         """Step, meta-loss averaged over ten steps, inner steps a second, time left."""
-        records = [record for record in self._recent if "meta_loss" in record]
+        records = [record for record in self._recent if record.get("meta_loss") is not None]
         if not records:
             return f"step {self._done}/{self._total}"
         loss = sum(record["meta_loss"] for record in records) / len(records)
@@ -116,9 +117,4 @@ def _rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _to_line(record: Mapping[str, Any]) -> str:
-    """One line of JSON, in which numbers that are not finite are null."""
-    plain = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in record.items()
-    }
-    return json.dumps(plain, allow_nan=False) + "\n"
+    return json.dumps(jsonable(record), allow_nan=False) + "\n"

@@ -1,8 +1,4 @@
-"""The outer loop: one step of evolution strategies on φ.
-
-Every random number derives from (root key, outer step, role, pair) by `fold_in`, never from a
-worker, a clock or an order of arrival.
-"""
+"""The outer loop: one step of evolution strategies on φ."""
 
 import time
 from collections.abc import Hashable
@@ -14,12 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from l2e.meta.config import MetaConfig
+from l2e.meta.keys import Role, StepKeys, run_key, step_keys
 from l2e.meta.strategies import STRATEGIES, Strategy, outer_adam
 from l2e.meta.workers import Job, Workers
 from l2e.types import Key, Params, TaskFamily
-
-_INIT, _STEPS, _HELDOUT = range(3)  # of the run
-_TASK, _PERTURBATION, _DATA, _PAIR, _UPDATE = range(5)  # of an outer step
 
 
 class MetaState(NamedTuple):
@@ -34,39 +28,6 @@ class MetaState(NamedTuple):
     step: jax.Array
     key: Key
     strategy: Any
-
-
-class StepKeys(NamedTuple):
-    """The random keys of one outer step, by role."""
-
-    key: Key
-
-    @property
-    def task(self) -> Key:
-        """Which task is drawn."""
-        return jax.random.fold_in(self.key, _TASK)
-
-    @property
-    def perturbation(self) -> Key:
-        """The perturbations of φ."""
-        return jax.random.fold_in(self.key, _PERTURBATION)
-
-    @property
-    def data(self) -> Key:
-        """The data order, common to all pairs."""
-        return jax.random.fold_in(self.key, _DATA)
-
-    @property
-    def update(self) -> Key:
-        """The strategy's own randomness when it is told the losses."""
-        return jax.random.fold_in(self.key, _UPDATE)
-
-    def pairs(self, first: int, count: int) -> Key:
-        """Initial θ, momentum and noise: one key a pair [count]."""
-        base = jax.random.fold_in(self.key, _PAIR)
-        return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
-            base, jnp.arange(first, first + count, dtype=jnp.uint32)
-        )
 
 
 @dataclass(frozen=True)
@@ -106,14 +67,13 @@ def make_strategy(config: MetaConfig, phi: Params) -> Strategy:
 
 def initial_phi(config: MetaConfig) -> Params:
     """φ before meta-training."""
-    key = jax.random.fold_in(jax.random.key(config.seed), _INIT)
-    return config.kinetic.build().init(key)
+    return config.kinetic.build().init(run_key(config.seed, Role.INIT))
 
 
 def initial_state(config: MetaConfig, strategy: Strategy) -> MetaState:
     """The state before the first outer step."""
     key = jax.random.key(config.seed)
-    state = strategy.init(jax.random.fold_in(key, _INIT), initial_phi(config))
+    state = strategy.init(run_key(key, Role.STRATEGY), initial_phi(config))
     return MetaState(jnp.zeros((), jnp.int32), key, state)
 
 
@@ -126,10 +86,10 @@ def meta_step(training: Training, state: MetaState) -> tuple[MetaState, StepRepo
     started = time.perf_counter()
     config, strategy = training.config, training.strategy
     step = int(state.step)
-    keys = StepKeys(jax.random.fold_in(jax.random.fold_in(state.key, _STEPS), step))
+    keys = step_keys(state.key, step)
     spec = training.tasks.sample(keys.task)
     population = strategy.ask(keys.perturbation, state.strategy)
-    jobs = [Job(spec, step, 0, config.pairs)]
+    jobs = [Job(spec, 0, config.pairs)]
     losses = np.concatenate(training.workers.map(jobs, population, keys))
     kept = np.asarray(np.isfinite(losses).all(axis=1))
     _check_dropped(kept, config, spec, step, keys.key)
@@ -161,13 +121,13 @@ def drop_pairs(losses: np.ndarray, kept: np.ndarray) -> np.ndarray:
 def heldout_losses(training: Training, state: MetaState, spec: Hashable) -> np.ndarray:
     """Meta-losses [heldout_chains] of the present φ on a task that is never trained on.
 
-    The same chains every time: only φ differs from one evaluation to the next.
+    The same chains every time, on one data order: only φ differs from one evaluation to the next.
     """
-    keys = StepKeys(jax.random.fold_in(state.key, _HELDOUT))
+    keys = StepKeys(run_key(state.key, Role.HELDOUT))
     count = training.config.heldout_chains
     phi = training.strategy.mean(state.strategy)
     population = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, 1, *leaf.shape)), phi)
-    jobs = [Job(spec, int(state.step), 0, count)]
+    jobs = [Job(spec, 0, count)]
     return np.concatenate(training.workers.map(jobs, population, keys))[:, 0]
 
 

@@ -15,11 +15,15 @@ import numpy as np
 from rich.console import Console
 
 import l2e
+from l2e.comparison import mean_and_error
+from l2e.features import FEATURE_VERSION
 from l2e.meta.checkpoint import Checkpoints
 from l2e.meta.config import MetaConfig
+from l2e.meta.files import CHECKPOINTS_FOLDER, CONFIG_FILE, FIGURE_FILE, SAMPLER_FOLDER
 from l2e.meta.journal import Journal, read_metrics
 from l2e.meta.outer import (
     MetaState,
+    StepReport,
     Training,
     heldout_losses,
     initial_phi,
@@ -32,10 +36,6 @@ from l2e.report.figures import meta_curve
 from l2e.tables import lookup
 from l2e.types import TaskFamily
 
-CHECKPOINTS_FOLDER = "checkpoints"
-SAMPLER_FOLDER = "sampler"
-CONFIG_FILE = "config.json"
-FIGURE_FILE = "meta_loss.png"
 _VERSIONS_OF = ("l2e", "jax", "jaxlib", "numpy", "evosax", "optax", "flax")
 
 
@@ -44,20 +44,26 @@ class RunFolderError(ValueError):
 
 
 class InterruptedRunError(Exception):
-    """The run was interrupted after saving; `step` outer steps are kept."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-        super().__init__(f"interrupted after outer step {step}")
+    """The run was interrupted, and every finished outer step is saved."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How and where to run; nothing here changes a number."""
+    """How and where to run; nothing here changes a number.
+
+    Attributes:
+        out: folder of the run.
+        resume: go on from the newest valid checkpoint there, if there is one.
+        backend: row of `l2e.meta.workers.BACKENDS`.
+        name: of the exported sampler; the folder's by default.
+        commit: of the source, for the manifest.
+    """
 
     out: Path
     resume: bool = False
     backend: str = "serial"
+    name: str | None = None
+    commit: str = "unknown"
 
 
 def run(
@@ -65,7 +71,7 @@ def run(
     tasks: TaskFamily,
     options: RunOptions,
     *,
-    provenance: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | None = None,
     console: Console | None = None,
 ) -> l2e.LearnedSampler:
     """Meta-train, and export the sampler.
@@ -74,7 +80,8 @@ def run(
         config: what is trained, and how.
         tasks: the distribution over tasks.
         options: folder, backend, whether to go on from a checkpoint.
-        provenance: for the manifest, what only the caller knows: data sets and checksums, commit.
+        data: what identifies the tasks and their data, such as names and checksums; a checkpoint
+            made with other data is refused. It goes into the manifest.
         console: for progress; standard output by default.
 
     Returns:
@@ -82,15 +89,16 @@ def run(
 
     Raises:
         RunFolderError: when the folder cannot be written, or holds a run and `resume` is not set.
-        CheckpointError: when the checkpoints belong to another configuration.
-        InterruptedRunError: after Ctrl-C, once the last finished step is saved.
+        CheckpointError: when the checkpoints belong to another configuration or other data.
+        InterruptedRunError: after Ctrl-C. However a run ends, its last finished step is saved.
     """
     console = console or Console()
     workers = lookup(BACKENDS, options.backend, "backend")(config, tasks)
     strategy = make_strategy(config, initial_phi(config))
     training = Training(config, strategy, tasks, workers)
     prepare_folder(options)
-    checkpoints = Checkpoints(options.out / CHECKPOINTS_FOLDER, config)
+    identity = {**config.to_json(), "feature_version": FEATURE_VERSION, "data": dict(data or {})}
+    checkpoints = Checkpoints(options.out / CHECKPOINTS_FOLDER, identity)
     try:
         fresh = initial_state(config, strategy)
         state = (checkpoints.restore(fresh) if options.resume else None) or fresh
@@ -100,7 +108,7 @@ def run(
     finally:
         checkpoints.close()
     meta_curve(read_metrics(options.out), options.out / FIGURE_FILE)
-    manifest = _manifest(config, state, options.out, provenance or {})
+    manifest = _manifest(config, state, options, data or {})
     phi = strategy.mean(state.strategy)
     return l2e.export(options.out / SAMPLER_FOLDER, phi, manifest)
 
@@ -121,7 +129,9 @@ def prepare_folder(options: RunOptions) -> None:
         raise RunFolderError(
             f"cannot write to --out {out}: {error.strerror}; choose a folder you may write to"
         ) from error
-    if (out / CONFIG_FILE).exists() and not options.resume:
+    if not options.resume and any(
+        (out / used).exists() for used in (CONFIG_FILE, CHECKPOINTS_FOLDER)
+    ):
         raise RunFolderError(
             f"--out {out} already holds a run; add --resume to continue it, or choose another "
             "folder"
@@ -147,30 +157,35 @@ def _loop(
         _deferred_interrupts(console) as interrupted,
     ):
         if done == 0:
-            journal.record({"step": 0, "seconds": 0.0} | _heldout(training, state))
+            nothing = dict.fromkeys(StepReport.__dataclass_fields__)
+            journal.record(nothing | {"step": 0, "seconds": 0.0} | _heldout(training, state))
+        try:
+            while int(state.step) < config.outer_steps and not interrupted():
+                state, report = meta_step(training, state)
+                record = asdict(report)
+                record["inner_steps_per_second"] = report.inner_steps / report.seconds
+                last = report.step == config.outer_steps
+                if last or report.step % config.heldout_every == 0:
+                    record |= _heldout(training, state)
+                journal.record(record)
+                if report.step % config.checkpoint_every == 0:
+                    checkpoints.save(state)
+        finally:
             checkpoints.save(state)
-        while int(state.step) < config.outer_steps:
-            state, report = meta_step(training, state)
-            last = report.step == config.outer_steps
-            record = asdict(report)
-            record["inner_steps_per_second"] = report.inner_steps / report.seconds
-            if last or report.step % config.heldout_every == 0:
-                record |= _heldout(training, state)
-            journal.record(record)
-            if last or interrupted() or report.step % config.checkpoint_every == 0:
-                checkpoints.save(state)
-            if interrupted() and not last:
-                raise InterruptedRunError(report.step)
+        if interrupted():
+            raise InterruptedRunError(f"interrupted after outer step {int(state.step)}")
     return state
 
 
 def _heldout(training: Training, state: MetaState) -> dict[str, Any]:
-    """Mean and standard error of the held-out meta-losses, by task."""
+    """Mean and standard error of the finite held-out meta-losses by task, and how many are not."""
     result = {}
     for spec in training.tasks.heldout:
         losses = heldout_losses(training, state, spec)
-        result[f"heldout_loss/{spec}"] = float(losses.mean())
-        result[f"heldout_se/{spec}"] = float(losses.std(ddof=1) / np.sqrt(len(losses)))
+        mean, error = mean_and_error(losses[np.isfinite(losses)])
+        result[f"heldout_loss/{spec}"] = mean
+        result[f"heldout_se/{spec}"] = error
+        result[f"heldout_dropped/{spec}"] = int((~np.isfinite(losses)).sum())
     return result
 
 
@@ -197,12 +212,12 @@ def _deferred_interrupts(console: Console) -> Iterator[Callable[[], bool]]:
 
 
 def _manifest(
-    config: MetaConfig, state: MetaState, out: Path, provenance: Mapping[str, Any]
+    config: MetaConfig, state: MetaState, options: RunOptions, data: Mapping[str, Any]
 ) -> dict[str, Any]:
-    heldout = [_only_heldout(record) for record in read_metrics(out)]
+    heldout = [_only_heldout(record) for record in read_metrics(options.out)]
     heldout = [record for record in heldout if len(record) > 1]
     return {
-        "name": out.name,
+        "name": options.name or options.out.resolve().name,
         "kinetic": config.kinetic.name,
         "kinetic_options": dict(config.kinetic.build().options),
         "physics": config.inner.physics,
@@ -213,11 +228,18 @@ def _manifest(
             "seed": config.seed,
             "outer_steps": int(state.step),
             "heldout": {"first": heldout[0], "last": heldout[-1]} if heldout else {},
-            **provenance,
+            "data": dict(data),
+            "commit": options.commit,
         },
-        "versions": {name: metadata.version(name) for name in _VERSIONS_OF},
+        "versions": _versions(),
     }
 
 
 def _only_heldout(record: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in record.items() if k == "step" or k.startswith("heldout")}
+
+
+def _versions() -> dict[str, str]:
+    """Of installed packages; a checkout that is not installed has none for itself."""
+    installed = {dist.name.lower(): dist.version for dist in metadata.distributions()}
+    return {name: installed.get(name, "not installed") for name in _VERSIONS_OF}

@@ -1,12 +1,11 @@
 """Where jobs run: one `map(jobs) -> results`, whatever the machine.
 
-A job is small and idempotent: it names a task, an outer step and a range of pairs. Its result is
-a few floats that depend on nothing else, so it may run anywhere, twice, or again.
+A job is small and idempotent: it names a task and a range of pairs. Its result is a few floats that
+depend on it, the population and the step's keys alone, so it may run anywhere, twice, or again.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 import jax
@@ -14,32 +13,17 @@ import numpy as np
 
 from l2e.meta.config import MetaConfig
 from l2e.meta.inner import InnerLoop
-from l2e.types import Key, Params, Task, TaskFamily
-
-TASKS_IN_MEMORY = 4
+from l2e.meta.keys import StepKeys
+from l2e.types import Params, TaskFamily
 
 
 @dataclass(frozen=True)
 class Job:
-    """Pairs `first` to `first + count` of one outer step, on one task."""
+    """Pairs `first` to `first + count` of an outer step, on one task."""
 
     spec: Hashable
-    step: int
     first: int
     count: int
-
-
-class StepKeys(Protocol):
-    """The random keys of one outer step."""
-
-    def pairs(self, first: int, count: int) -> Key:
-        """One key a pair [count]."""
-        ...
-
-    @property
-    def data(self) -> Key:
-        """The data order."""
-        ...
 
 
 class Workers(Protocol):
@@ -55,7 +39,7 @@ class SerialWorkers:
 
     def __init__(self, config: MetaConfig, tasks: TaskFamily) -> None:
         self.inner_loop = InnerLoop(config)
-        self.task: Callable[[Hashable], Task] = lru_cache(TASKS_IN_MEMORY)(tasks.build)
+        self._tasks = tasks
 
     def map(self, jobs: Sequence[Job], population: Params, keys: StepKeys) -> list[np.ndarray]:
         """See `Workers.map`."""
@@ -64,7 +48,7 @@ class SerialWorkers:
     def _run(self, job: Job, population: Params, keys: StepKeys) -> np.ndarray:
         members = jax.tree.map(lambda leaf: leaf[job.first : job.first + job.count], population)
         losses = self.inner_loop.losses(
-            self.task(job.spec), members, keys.pairs(job.first, job.count), keys.data
+            self._tasks.build(job.spec), members, keys.pairs(job.first, job.count), keys.data
         )
         return np.asarray(losses)
 

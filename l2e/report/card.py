@@ -71,7 +71,7 @@ def _values(
     sampler: LearnedSampler, results: Mapping[str, Sequence[Row]], figure: str
 ) -> dict[str, Any]:
     training = sampler.manifest["training"]
-    checksums = training.get("data_sha256", {})
+    checksums = training["data"].get("sha256", {})
     versions = sampler.manifest["versions"]
     return {
         "manifest": sampler.manifest,
@@ -80,7 +80,7 @@ def _values(
         "inner": training["config"]["inner"],
         "parameters": sum(array.size for array in sampler.phi.values()),
         "learned": _learned_physics(sampler),
-        "commit": training.get("commit", "unknown"),
+        "commit": training["commit"],
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
         "data": "\n".join(f"- `{name}`: `{digest}`" for name, digest in checksums.items()),
         "figure": figure,

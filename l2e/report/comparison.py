@@ -2,22 +2,25 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import jax
 from rich.console import Console
 
 from l2e.comparison import Budget, Contender, Row, compare, rows_to_json
+from l2e.dynamics import DEFAULT_LEARNING_RATE
+from l2e.jsonable import jsonable
 from l2e.meta.config import MetaConfig
-from l2e.meta.train import FIGURE_FILE, SAMPLER_FOLDER
+from l2e.meta.files import COMPARISON_FILE, COMPARISON_TABLE, FIGURE_FILE, SAMPLER_FOLDER
+from l2e.meta.keys import Role, run_key
 from l2e.pretrained import LearnedSampler
 from l2e.report.card import write_card
 from l2e.report.tables import as_markdown, as_table
-from l2e.samplers import SAMPLERS, sghmc, sgld
+from l2e.samplers import SAMPLERS
 from l2e.types import Potential, Sampler, Task, TaskFamily
 
 LEARNING_RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-_COMPARISON_ROLE = 1_000_003
 
 
 def contenders(sampler: LearnedSampler) -> list[Contender]:
@@ -28,8 +31,8 @@ def contenders(sampler: LearnedSampler) -> list[Contender]:
             lambda potential, h: sampler.build(potential, step_size=h),
             sampler.manifest["learning_rate"],
         ),
-        Contender("SGHMC", _with_step_size("sghmc"), sghmc.DEFAULT_LEARNING_RATE, LEARNING_RATES),
-        Contender("SGLD", _with_step_size("sgld"), sgld.DEFAULT_LEARNING_RATE, LEARNING_RATES),
+        Contender("SGHMC", _with_step_size("sghmc"), DEFAULT_LEARNING_RATE, LEARNING_RATES),
+        Contender("SGLD", _with_step_size("sgld"), DEFAULT_LEARNING_RATE, LEARNING_RATES),
     ]
 
 
@@ -56,7 +59,7 @@ def report_comparison(
     """
     inner = config.inner
     budget = Budget(inner.burn_in, inner.draws, inner.thin, inner.batch_size)
-    key = jax.random.fold_in(jax.random.key(config.seed), _COMPARISON_ROLE)
+    key = run_key(config.seed, Role.COMPARISON)
     results = {}
     for spec in tasks.heldout:
         task = tasks.build(spec)
@@ -64,10 +67,11 @@ def report_comparison(
         rows = compare(task, contenders(sampler), budget, key, seeds=seeds)
         results[task.name] = rows
         console.print(as_table(rows, caption(task, budget)))
-    document = {"budget": vars(budget), "seeds": seeds, "tasks": _to_json(results)}
-    (out / "comparison.json").write_text(json.dumps(document, indent=2) + "\n")
+    by_task = {name: rows_to_json(rows) for name, rows in results.items()}
+    document = jsonable({"budget": asdict(budget), "seeds": seeds, "tasks": by_task})
+    (out / COMPARISON_FILE).write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
     markdown = [f"### {name}\n\n{as_markdown(rows)}\n" for name, rows in results.items()]
-    (out / "comparison.md").write_text("\n".join(markdown))
+    (out / COMPARISON_TABLE).write_text("\n".join(markdown))
     write_card(sampler, results, out / SAMPLER_FOLDER, out / FIGURE_FILE)
     return results
 
@@ -83,7 +87,3 @@ def caption(task: Task, budget: Budget) -> str:
 
 def _with_step_size(name: str) -> Callable[[Potential, jax.Array], Sampler]:
     return lambda potential, h: SAMPLERS[name](potential, step_size=h)
-
-
-def _to_json(results: dict[str, list[Row]]) -> dict[str, list[dict]]:
-    return {name: rows_to_json(rows) for name, rows in results.items()}

@@ -22,9 +22,6 @@ from l2e.schedules import as_schedule
 from l2e.tables import lookup
 from l2e.types import Batch, Info, Key, Kinetic, Params, Potential, Sampler, Schedule
 
-DEFAULT_LEARNING_RATE = 0.01
-DEFAULT_MOMENTUM_DECAY = 0.1
-
 
 class L2EState(NamedTuple):
     """θ; flat momentum [P]; flat running averages of the gradient [6, P]; steps taken."""
@@ -41,7 +38,7 @@ def build(
     kinetic: Kinetic,
     phi: Params,
     step_size: float | jax.Array | Schedule | None = None,
-    momentum_decay: float | jax.Array = DEFAULT_MOMENTUM_DECAY,
+    momentum_decay: float | jax.Array = dynamics.DEFAULT_MOMENTUM_DECAY,
     temperature: float = 1.0,
     physics: str = "exact",
 ) -> Sampler:
@@ -64,7 +61,7 @@ def build(
         ValueError: as for SGHMC, and for an unknown physics.
     """
     if step_size is None:
-        step_size = DEFAULT_LEARNING_RATE / potential.num_data
+        step_size = dynamics.DEFAULT_LEARNING_RATE / potential.num_data
     check_temperature(temperature)
     check_momentum_decay(momentum_decay)
     chosen = lookup(dynamics.PHYSICS, physics, "physics")

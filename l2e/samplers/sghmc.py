@@ -18,9 +18,6 @@ from l2e.samplers.info import observe
 from l2e.schedules import as_schedule
 from l2e.types import Batch, Info, Key, Params, Potential, Sampler, Schedule
 
-DEFAULT_LEARNING_RATE = 0.01
-DEFAULT_MOMENTUM_DECAY = 0.1
-
 
 class SGHMCState(NamedTuple):
     """θ, r and the number of steps taken."""
@@ -34,7 +31,7 @@ def build(
     potential: Potential,
     *,
     step_size: float | jax.Array | Schedule | None = None,
-    momentum_decay: float | jax.Array = DEFAULT_MOMENTUM_DECAY,
+    momentum_decay: float | jax.Array = dynamics.DEFAULT_MOMENTUM_DECAY,
     temperature: float = 1.0,
 ) -> Sampler:
     """An SGHMC kernel.
@@ -63,7 +60,7 @@ def build(
         (-1.5, 0.25)
     """
     if step_size is None:
-        step_size = DEFAULT_LEARNING_RATE / potential.num_data
+        step_size = dynamics.DEFAULT_LEARNING_RATE / potential.num_data
     check_temperature(temperature)
     check_momentum_decay(momentum_decay)
     return Sampler(

@@ -12,13 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from l2e.checks import check_temperature
-from l2e.dynamics import normal_like
+from l2e.dynamics import DEFAULT_LEARNING_RATE, normal_like
 from l2e.samplers.info import observe
 from l2e.schedules import as_schedule
 from l2e.types import Batch, Info, Key, Params, Potential, Sampler, Schedule
-
-DEFAULT_LEARNING_RATE = 0.01
-"""ℓ: the default step size is h = ℓ/n."""
 
 
 class SGLDState(NamedTuple):

@@ -38,7 +38,7 @@ def leaves(state):
 
 
 def open_checkpoints(folder, config):
-    return Checkpoints(folder / "checkpoints", config)
+    return Checkpoints(folder / "checkpoints", config.to_json())
 
 
 def test_restored_state_is_the_saved_state_bit_for_bit(tmp_path, setup, states):
@@ -74,6 +74,27 @@ def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(tmp_path, setup, s
     restored = open_checkpoints(tmp_path, setup.config).restore(states[0])
     assert int(restored.step) == 1
     assert "step 2 cannot be read" in caplog.text
+
+
+def test_steps_after_a_damaged_checkpoint_are_saved_again(tmp_path, setup, states):
+    """Orbax declines steps before its newest, and the newest one is the damaged one."""
+    writer = open_checkpoints(tmp_path, setup.config)
+    writer.save(states[0])
+    writer.save(states[2])
+    damage(tmp_path, 2)
+    resumed = open_checkpoints(tmp_path, setup.config)
+    assert int(resumed.restore(states[0]).step) == 0
+    resumed.save(states[1])
+    assert int(open_checkpoints(tmp_path, setup.config).restore(states[0]).step) == 1
+    resumed.save(states[2])
+    assert int(open_checkpoints(tmp_path, setup.config).restore(states[0]).step) == 2
+
+
+def test_a_save_that_orbax_declines_is_an_error(tmp_path, setup, states):
+    writer = open_checkpoints(tmp_path, setup.config)
+    writer.save(states[2])
+    with pytest.raises(CheckpointError, match="step 1 was not saved"):
+        writer.save(states[1])
 
 
 def test_when_all_are_damaged_the_error_says_so(tmp_path, setup, states):

@@ -21,6 +21,12 @@ BAD = [
     (lambda: tiny_config(pairs=5), "pairs is 5 and chunk 2"),
     (lambda: tiny_config(sigma=0.0), "sigma is 0.0"),
     (lambda: tiny_config(outer_steps=0), "outer_steps is 0"),
+    (lambda: tiny_config(strategy="guess"), "unknown strategy 'guess'; known: open_es"),
+    (lambda: tiny_config(beta2=1.5), "beta2 is 1.5"),
+    (lambda: tiny_config(heldout_chains=3), "heldout_chains is 3 and chunk 2"),
+    (lambda: tiny_config(kinetic=KineticConfig("gaussian")), "learnable: gradient, anchored"),
+    (lambda: InnerConfig(num_data=-5), "num_data is -5"),
+    (lambda: InnerConfig(prior_std=0.0), "prior_std is 0.0"),
     (lambda: tiny_config(max_dropped=1.0), "max_dropped is 1.0"),
 ]
 

@@ -1,5 +1,7 @@
 """One outer step: its parts, its determinism, its compilation, its faults."""
 
+import gc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,10 @@ from tiny import TinyTasks, tiny_config
 
 from l2e import chain
 from l2e.batches import minibatches
+from l2e.kinetic import KINETICS
 from l2e.meta import inner, outer
+from l2e.meta.config import KineticConfig
+from l2e.meta.keys import Role, StepKeys, run_key, step_keys
 from l2e.meta.losses import bma
 from l2e.meta.workers import BACKENDS
 from l2e.potential import minibatch
@@ -71,7 +76,7 @@ def test_a_pair_shares_everything_but_the_sign():
     config, task = setup.config, setup.tasks.build(TinyTasks.specs[0])
     phi = outer.initial_phi(config)
     population = jax.tree.map(lambda x: jnp.broadcast_to(x, (4, 2, *x.shape)), phi)
-    keys = outer.StepKeys(jax.random.key(5))
+    keys = StepKeys(jax.random.key(5))
     losses = np.asarray(
         setup.workers.inner_loop.losses(task, population, keys.pairs(0, 4), keys.data)
     )
@@ -98,15 +103,16 @@ def test_the_inner_loop_is_a_chain_of_the_sampler_judged_by_its_model_average():
 
 
 def test_keys_of_steps_pairs_and_roles_differ():
-    seen = set()
-    for step in range(3):
-        keys = outer.StepKeys(jax.random.fold_in(jax.random.key(0), step))
-        roles = [keys.task, keys.perturbation, keys.data, keys.update, *keys.pairs(0, 4)]
-        seen |= {tuple(jax.random.key_data(key).tolist()) for key in roles}
-    assert len(seen) == 3 * 8
+    root = jax.random.key(0)
+    found = [root, *(run_key(root, role) for role in Role)]
+    for step in range(8):
+        keys = step_keys(root, step)
+        found += [keys.key, keys.task, keys.perturbation, keys.data, keys.update]
+        found += list(keys.pairs(0, 4))
+    assert len({tuple(jax.random.key_data(key).tolist()) for key in found}) == len(found)
     np.testing.assert_array_equal(
-        jax.random.key_data(outer.StepKeys(jax.random.key(0)).pairs(0, 4)[2:]),
-        jax.random.key_data(outer.StepKeys(jax.random.key(0)).pairs(2, 2)),
+        jax.random.key_data(StepKeys(root).pairs(0, 4)[2:]),
+        jax.random.key_data(StepKeys(root).pairs(2, 2)),
     )
 
 
@@ -143,3 +149,20 @@ def test_diverging_chains_are_dropped_not_hidden():
     setup = training(tasks=TinyTasks(apply_to_data=lambda x: x * np.inf))
     with pytest.raises(outer.TooManyDroppedError, match="4 of 4"):
         run(setup, 1)
+
+
+def test_programs_do_not_keep_their_data():
+    """A program outlives its task: `paper` has ninety signatures."""
+    setup = training()
+    run(setup, 4)
+    gc.collect()
+    alive = {x.shape for x in jax.live_arrays() if x.ndim == 2}
+    assert not alive & {(60, 3), (60, 5), (30, 3), (30, 5)}
+
+
+@pytest.mark.parametrize("name", [name for name, build in KINETICS.items() if build().options])
+def test_every_kinetic_energy_that_learns_can_be_trained(name):
+    setup = training(tiny_config(kinetic=KineticConfig(name=name, widths=(8,))))
+    before = phi_bytes(setup, outer.initial_state(setup.config, setup.strategy))
+    state, _ = run(setup, 1)
+    assert phi_bytes(setup, state) != before

@@ -33,8 +33,8 @@ def run(folder, *, resume=False, tasks=None, **changes):
     return train.run(tiny_config(**changes), tasks or TinyTasks(), options, console=console)
 
 
-def program(folder, steps, *flags):
-    command = [sys.executable, str(TINY), str(folder), str(steps), *flags]
+def program(folder, steps, checkpoint_every):
+    command = [sys.executable, str(TINY), str(folder), str(steps), str(checkpoint_every)]
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": "2"}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
@@ -106,7 +106,7 @@ def test_a_run_in_two_parts_is_the_run_in_one(tmp_path, finished):
 
 def test_kill_9_at_a_random_step_then_resume_is_bit_identical(tmp_path):
     stop_after = random.Random(0).randint(2, 6)
-    killed = program(tmp_path / "killed", 8)
+    killed = program(tmp_path / "killed", 8, 3)
     while len(read_metrics(tmp_path / "killed")) <= stop_after:
         assert killed.poll() is None, killed.communicate()[0]
         time.sleep(0.005)
@@ -122,7 +122,7 @@ def test_kill_9_at_a_random_step_then_resume_is_bit_identical(tmp_path):
 
 
 def test_ctrl_c_saves_the_step_it_is_in(tmp_path):
-    process = program(tmp_path / "run", 100_000)
+    process = program(tmp_path / "run", 100_000, 100_000)
     while len(read_metrics(tmp_path / "run")) < 3:
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.01)
@@ -132,6 +132,33 @@ def test_ctrl_c_saves_the_step_it_is_in(tmp_path):
     last = read_metrics(tmp_path / "run")[-1]["step"]
     assert f"interrupted after outer step {last}" in output
     assert (tmp_path / "run" / "checkpoints" / str(last)).is_dir()
+
+
+def test_a_failing_step_loses_none_before_it(tmp_path):
+    class FailsAtTheThird(TinyTasks):
+        drawn = 0
+
+        def sample(self, key):
+            self.drawn += 1
+            if self.drawn == 3:
+                raise RuntimeError("the third task fails")
+            return super().sample(key)
+
+    with pytest.raises(RuntimeError, match="the third task fails"):
+        run(tmp_path / "run", tasks=FailsAtTheThird(), checkpoint_every=100)
+    assert (tmp_path / "run" / "checkpoints" / "2").is_dir()
+
+
+def test_resuming_with_other_data_names_what_differs(tmp_path):
+    options = {"console": Console(file=io.StringIO())}
+    before, after = ({"sha256": {"blobs": digest}} for digest in ("aa", "bb"))
+    first = train.RunOptions(tmp_path / "run")
+    train.run(tiny_config(outer_steps=1), TinyTasks(), first, data=before, **options)
+    again = train.RunOptions(tmp_path / "run", resume=True)
+    with pytest.raises(
+        CheckpointError, match=r"data.sha256.blobs: now 'bb', in the checkpoint 'aa'"
+    ):
+        train.run(tiny_config(), TinyTasks(), again, data=after, **options)
 
 
 def test_a_second_run_in_one_folder_needs_resume(finished):

@@ -1,6 +1,6 @@
 """A meta-training run that takes seconds: softmax regression on blobs, in two shapes.
 
-Run as a program, it meta-trains into the folder given, for tests that kill it.
+Run as a program (folder, outer steps, steps between checkpoints), it is there to be killed.
 """
 
 import sys
@@ -96,7 +96,7 @@ def tiny_config(**changes):
 if __name__ == "__main__":
     out, steps = Path(sys.argv[1]), int(sys.argv[2])
     try:
-        config = tiny_config(outer_steps=steps)
+        config = tiny_config(outer_steps=steps, checkpoint_every=int(sys.argv[3]))
         options = train.RunOptions(out, resume="--resume" in sys.argv)
         train.run(config, TinyTasks(one_shape=True), options)
     except train.InterruptedRunError as interruption:

@@ -79,7 +79,7 @@ def affine_maps(build, row):
 
 def stationary_law(A, b, G):
     """Mean and covariance of x' = A x + b + G ξ."""
-    assert np.abs(np.linalg.eigvals(A)).max() < 1.0
+    assert np.abs(np.linalg.eigvals(A)).max() < 1.0, "the step does not contract"
     return np.linalg.solve(np.eye(len(A)) - A, b), solve_discrete_lyapunov(A, G @ G.T)
 
 
@@ -135,7 +135,7 @@ def test_wrong_noise_fails_the_check(monkeypatch, build, row, mutant):
     monkeypatch.setattr(dynamics, "noise_scale", scale)
     exact = dynamics.PHYSICS["exact"]
     monkeypatch.setitem(dynamics.PHYSICS, "exact", exact._replace(noise_scale=scale))
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"relative errors|rtol=0\.1"):
         check_stationary(build, row, 0.25)
 
 
@@ -156,7 +156,7 @@ def test_a_lost_friction_fails_the_check(monkeypatch, build):
         return correct(momentum, gradient, alpha, jax.tree.map(jnp.zeros_like, beta), *rest)
 
     monkeypatch.setattr(dynamics, "momentum_step", frictionless)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="does not contract"):
         check_stationary(build, "sghmc", 1.0)
 
 

@@ -42,7 +42,7 @@ def test_paper_has_its_120_tasks():
 def test_quick_needs_no_files_and_few_compilations(monkeypatch):
     monkeypatch.setenv("L2E_DATA", "absent")
     family = named("quick", log_prior)
-    family.check()
+    family.identity()
     tasks = [family.build(spec) for spec in (*family.specs, *family.heldout)]
     assert len({task.signature for task in tasks}) <= 6
     assert len({id(task.apply) for task in tasks}) == len({task.signature for task in tasks})
@@ -82,17 +82,17 @@ def test_data_is_loaded_once_a_process(monkeypatch, mock_data, tmp_path):
 
     monkeypatch.setitem(DATASETS, "counted", datasets.Dataset("a counting source", (source,)))
     family = small(["counted/cnn4x1", "counted/cnn4x2"], data_dir=tmp_path)
-    family.check()
-    assert family.data_checksums()["counted"] == checksum(mock_data())
+    assert family.identity()["sha256"]["counted"] == checksum(mock_data())
     one, two = map(family.build, family.specs)
+    family.identity()
     assert calls == [tmp_path]
     assert one.train[0] is two.train[0]
 
 
-def test_check_reports_missing_data_before_any_compute(monkeypatch, tmp_path):
+def test_identity_reports_missing_data_before_any_compute(monkeypatch, tmp_path):
     monkeypatch.setitem(DATASETS, "gone", datasets.Dataset("a set with no source", ()))
     with pytest.raises(DataError, match="gone"):
-        small(["digits/cnn4x1"], ["gone/cnn4x1"], data_dir=tmp_path).check()
+        small(["digits/cnn4x1"], ["gone/cnn4x1"], data_dir=tmp_path).identity()
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,11 @@ def test_unknown_name_lists_the_known():
         named("large", log_prior)
 
 
-def test_checksums_cover_training_and_heldout():
-    sums = small().data_checksums()
-    assert list(sums) == ["digits", "glyphs-cyrillic-8"]
-    assert all(len(value) == 64 for value in sums.values())
+def test_identity_covers_training_and_heldout():
+    identity = small().identity()
+    assert list(identity["sha256"]) == ["digits", "glyphs-cyrillic-8"]
+    assert all(len(value) == 64 for value in identity["sha256"].values())
+    assert identity["heldout"] == [spec.name for spec in small().heldout]
 
 
 def test_cross_and_networks():
