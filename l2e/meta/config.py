@@ -191,7 +191,7 @@ PRESETS: dict[str, MetaConfig] = {
     "quick": MetaConfig(
         tasks="quick",
         inner=InnerConfig(burn_in=150, draws=10, thin=5, batch_size=64, predict_batch=1000),
-        outer_steps=80,
+        outer_steps=60,
         checkpoint_every=5,
         heldout_every=10,
     ),
