@@ -17,6 +17,7 @@ import jax
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 from rich.console import Console
 from rich.table import Table
 
@@ -84,10 +85,13 @@ def draw(curves: dict[str, list[np.ndarray]], path: Path) -> None:
         axes.plot(steps, mean, color=colour, lw=2, marker="o", markersize=4, label=kinetic)
         axes.fill_between(steps, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
     axes.set_xlabel("outer step")
     axes.set_ylabel("held-out meta-loss (nats, log scale)")
     seeds = len(next(iter(curves.values())))
-    axes.set_title(f"Mean ± s.e. over {seeds} meta-training seeds")
+    axes.set_title(f"{seeds} meta-training seeds (thin), mean ± s.e. (thick, band)")
     axes.grid(alpha=0.25, which="both")
     axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def gradient(
 ) -> Kinetic:
     """Free gradients, the paper's choice: α = s_α net_α, β = s_β net_β.
 
-    Nothing ties β to the momentum before training, so the sampler starts at chance.
+    Nothing ties β to the momentum before training: where that starts is the luck of the key.
 
     Args:
         widths: hidden widths of the network; (32, 32) has the paper's 1,442 numbers.

@@ -101,11 +101,20 @@ class MetaConfig:
 
     Attributes:
         tasks: row of the task distributions' table.
+        kinetic: what is learned.
+        inner: the chain by which φ is judged.
+        meta_loss: row of `l2e.meta.losses.LOSSES`.
+        strategy: row of `l2e.meta.strategies.STRATEGIES`.
         pairs: N, antithetic pairs in an outer step.
         chunk: pairs evaluated side by side in one vectorised program. It bounds memory, and it
             is part of the configuration because it shapes the arithmetic.
         sigma: standard deviation of the perturbations of φ.
+        learning_rate: of Adam on φ; so are beta1 and beta2.
+        clip_norm: the estimated gradient is scaled down to this norm if it is longer.
         max_dropped: share of a step's pairs that may be non-finite before the run stops.
+        outer_steps: length of the run.
+        seed: all randomness.
+        checkpoint_every: outer steps between checkpoints.
         heldout_every: outer steps between evaluations on tasks never trained on.
         heldout_chains: chains per such evaluation, at least 2 for a standard error.
     """

@@ -36,7 +36,7 @@ class PairKeys(NamedTuple):
     chain: chain.ChainKeys
 
 
-def pair_keys(pair_key: Key, data_key: Key) -> PairKeys:
+def pair_roles(pair_key: Key, data_key: Key) -> PairKeys:
     """Keys of one pair; the data order comes from a key that all pairs share."""
     params, roles = jax.random.fold_in(pair_key, 0), jax.random.fold_in(pair_key, 1)
     return PairKeys(params, chain.split_roles(roles)._replace(data=data_key))
@@ -54,14 +54,14 @@ class InnerLoop:
         self._config = config
         self._programs: dict[Hashable, Callable[..., jax.Array]] = {}
 
-    def losses(self, task: Task, population: Params, pair_keys_: Key, data_key: Key) -> jax.Array:
+    def losses(self, task: Task, population: Params, keys: Key, data_key: Key) -> jax.Array:
         """Meta-losses of a population.
 
         Args:
             task: the inference problem.
             population: φ with leading axes [N, S]: pairs, then the members that share a pair's
                 randomness (S = 2 signs in meta-training).
-            pair_keys_: one key a pair [N].
+            keys: one key a pair [N].
             data_key: the data order, common to all.
 
         Returns:
@@ -70,7 +70,7 @@ class InnerLoop:
         if task.signature not in self._programs:
             self._programs[task.signature] = self._compile(task)
         program = self._programs[task.signature]
-        return program(population, pair_keys_, data_key, task.train, task.valid)
+        return program(population, keys, data_key, task.train, task.valid)
 
     def _compile(self, task: Task) -> Callable[..., jax.Array]:
         task = task._replace(train=None, valid=None, test=None)  # programs outlive their data
@@ -81,7 +81,7 @@ class InnerLoop:
             self.traces[task.signature] += 1
 
             def pair(members: Params, key: Key) -> jax.Array:
-                roles = pair_keys(key, data_key)
+                roles = pair_roles(key, data_key)
                 return jax.vmap(
                     lambda phi: chain_loss(self._config, task, phi, roles, train, valid)
                 )(members)

@@ -88,7 +88,7 @@ def test_the_inner_loop_is_a_chain_of_the_sampler_judged_by_its_model_average():
     """Against SGHMC run by itself, which φ = 0 is."""
     config = tiny_config()
     task = TinyTasks().build(TinyTasks.specs[0])
-    keys = inner.pair_keys(jax.random.key(1), jax.random.key(2))
+    keys = inner.pair_roles(jax.random.key(1), jax.random.key(2))
     phi = jax.tree.map(jnp.zeros_like, outer.initial_phi(config))
     found = inner.chain_loss(config, task, phi, keys, task.train, task.valid)
 
