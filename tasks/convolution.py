@@ -49,7 +49,7 @@ def patches(
         ``[B, H, W, O]``.
 
     Raises:
-        NotImplementedError: strides, dilation, groups, padding or layout other than these.
+        ValueError: strides, dilation, groups, padding or layout other than these.
     """
     layout = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     asked = {
@@ -63,7 +63,7 @@ def patches(
     }
     for name, (value, expected) in asked.items():
         if value != expected:
-            raise NotImplementedError(
+            raise ValueError(
                 f"patches computes convolutions with {name}={expected!r} alone, not {value!r}; "
                 'use convolution="lax".'
             )

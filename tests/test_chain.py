@@ -146,7 +146,7 @@ def test_host_batches_equal_the_same_on_the_device(nested, build):
 
 def test_chains_sharing_the_data_key_see_the_same_batches():
     """And other noise or initial keys do not change them."""
-    seen = lambda key, count: jax.random.uniform(jax.random.fold_in(key, count), (1,))  # noqa: E731
+    seen = lambda key, count: jax.random.uniform(jax.random.fold_in(key, count), (1,))
     energies = []
     for other in (1, 2):
         keys = chain.split_roles(KEY)._replace(noise=jax.random.key(other))

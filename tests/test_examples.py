@@ -8,7 +8,6 @@ import jax
 import pytest
 
 import l2e
-from l2e import pretrained
 
 
 def modules():
@@ -30,8 +29,6 @@ EXAMPLES = [test for name in modules() for test in examples(name)]
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_example(example):
-    if example.name == f"{pretrained.__name__}.load" and "l2e-quick" not in l2e.bundled():
-        pytest.skip("the bundled sampler of this example is not in the checkout")
     report = []
     # Examples are run as users run them.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):

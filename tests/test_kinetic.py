@@ -80,7 +80,7 @@ def test_parameters_do_not_mix(kinetic):
 
 def test_gaussian_is_the_gradient_of_half_the_square():
     r = random(P)
-    g = lambda theta, r: 0.5 * jnp.sum(r**2) + 0.0 * jnp.sum(theta)  # noqa: E731
+    g = lambda theta, r: 0.5 * jnp.sum(r**2) + 0.0 * jnp.sum(theta)
     alpha, beta = evaluate(KINETICS["gaussian"](), {}, random(NUM_SHARED, P), r, r)
     wanted = jax.grad(g, argnums=(0, 1))(jnp.ones(P), r)
     np.testing.assert_array_equal(alpha, wanted[0])

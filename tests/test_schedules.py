@@ -33,7 +33,7 @@ def test_numbers_arrays_and_schedules_are_accepted():
     assert schedules.as_schedule(0.5)(count) == 0.5
     assert schedules.as_schedule(2)(count) == 2.0
     assert schedules.as_schedule(jnp.float32(0.5))(count) == 0.5
-    own = lambda count: 0.1 * count  # noqa: E731
+    own = lambda count: 0.1 * count
     assert schedules.as_schedule(own) is own
 
 

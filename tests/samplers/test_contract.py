@@ -99,7 +99,7 @@ def test_second_call_is_not_traced(sampler_name, nested, build):
 def test_vmapped_scanned_chains_equal_single_loops(kernel, problem):
     def chain(key):
         keys = jax.random.split(key, 4)
-        advance = lambda state, key: kernel.step(key, state, problem.data)  # noqa: E731
+        advance = lambda state, key: kernel.step(key, state, problem.data)
         return jax.lax.scan(advance, kernel.init(key, problem.params), keys)
 
     chains = jax.random.split(jax.random.key(4), 3)
@@ -130,18 +130,17 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("setting", BAD)
-def test_impossible_settings_are_refused_by_name(sampler_name, nested, build, setting):
-    if sampler_name == "sgld" and setting == "momentum_decay":
-        pytest.skip("SGLD has no momentum")
-    for value in BAD[setting]:
-        with pytest.raises(ValueError, match=rf"{setting} is {value}; expected"):
-            build(sampler_name, nested.potential, **{setting: value})
+def test_impossible_settings_are_refused_by_name(sampler_name, nested, build):
+    without_momentum = ("momentum_decay",) if sampler_name == "sgld" else ()
+    for setting in BAD.keys() - without_momentum:
+        for value in BAD[setting]:
+            with pytest.raises(ValueError, match=rf"{setting} is {value}; expected"):
+                build(sampler_name, nested.potential, **{setting: value})
 
 
 def test_a_schedule_sees_the_step_count(sampler_name, nested, build):
     """Where the schedule is as small as rounding, the chain stands still."""
-    schedule = lambda count: jnp.where(count == 1, 1e-3, 1e-20).astype(jnp.float32)  # noqa: E731
+    schedule = lambda count: jnp.where(count == 1, 1e-3, 1e-20).astype(jnp.float32)
     kernel = build(sampler_name, nested.potential, step_size=schedule)
     state = kernel.init(jax.random.key(0), nested.params)
     step, moved = jax.jit(kernel.step), []
