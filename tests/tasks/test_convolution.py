@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tasks.convolution import CONVOLUTIONS, convolution, patches
+from tasks.convolution import CONVOLUTIONS, patches
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 
@@ -76,8 +76,3 @@ def test_what_patches_cannot_do_is_refused(options):
 def test_other_layouts_are_refused():
     with pytest.raises(ValueError, match="dimension_numbers"):
         patches(jnp.zeros((1, 2, 6, 6)), jnp.zeros((4, 2, 3, 3)), (1, 1), "SAME")
-
-
-def test_unknown_name_lists_the_known():
-    with pytest.raises(ValueError, match="'fft'; known: lax, patches"):
-        convolution("fft")

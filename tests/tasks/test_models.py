@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tasks.convolution import CONVOLUTIONS, patches
-from tasks.models import MODELS, max_pool, model, widen
+from tasks.models import MODELS, max_pool, widen
 from tasks.spec import ModelSpec
 
 FAMILY = [ModelSpec(*choice) for choice in product((4, 8, 16), (1, 2, 3, 4, 5), (False, True))]
@@ -76,8 +76,3 @@ def test_widen_pads_with_zeros_and_never_narrows():
     assert widen(jnp.ones((1, 2, 2, 1)), 3).sum() == 4
     with pytest.raises(ValueError, match="2 channels cannot carry an image of 3"):
         widen(jnp.ones((1, 2, 2, 3)), 2)
-
-
-def test_unknown_family_lists_the_known():
-    with pytest.raises(ValueError, match="'mlp'; known: cnn"):
-        model("mlp")
