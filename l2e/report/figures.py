@@ -40,7 +40,8 @@ def meta_curve(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     axes.set_ylabel("meta-loss: NLL of the model average (nats)")
     axes.set_title("Meta-training")
     axes.grid(alpha=0.25)
-    figure.legend(frameon=False, loc="outside lower center", ncols=2, fontsize="small")
+    if axes.has_data():
+        figure.legend(frameon=False, loc="outside lower center", ncols=2, fontsize="small")
     figure.savefig(path, dpi=150)
 
 
