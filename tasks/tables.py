@@ -1,4 +1,7 @@
-"""Looking a name up in a table, with an error that lists the legal ones."""
+"""Looking a name up in a table, with an error that lists the legal ones.
+
+`l2e.tables` does the same for the library; tasks import nothing of it but its types.
+"""
 
 from collections.abc import Mapping
 from typing import TypeVar

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import l2e
+
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-
-import l2e  # noqa: E402
 
 
 class Problem(NamedTuple):
