@@ -43,7 +43,7 @@ def build(
     spec: TaskSpec,
     data: ImageData,
     log_prior: Callable[[Params], jax.Array],
-    convolution: str = "patches",
+    convolution: str = "unfold",
 ) -> Task:
     """Make the task that ``spec`` names.
 
@@ -96,7 +96,7 @@ def bind(
     spec: TaskSpec,
     parts: Parts,
     log_prior: Callable[[Params], jax.Array],
-    convolution: str = "patches",
+    convolution: str = "unfold",
 ) -> Task:
     """Make a task of data that is already split; see `build`.
 

@@ -41,7 +41,7 @@ class TaskDistribution:
     heldout: tuple[TaskSpec, ...]
     log_prior: LogPrior
     data_dir: Path | None = None
-    convolution: str = "patches"
+    convolution: str = "unfold"
 
     def __post_init__(self) -> None:
         if not self.specs:
@@ -150,7 +150,7 @@ def named(
     name: str,
     log_prior: LogPrior,
     data_dir: Path | None = None,
-    convolution: str = "patches",
+    convolution: str = "unfold",
 ) -> TaskDistribution:
     """Make one of `DISTRIBUTIONS`.
 

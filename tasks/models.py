@@ -6,19 +6,15 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from tasks.convolution import Convolution
+from tasks.convolution import Convolution, channels_first, channels_last
 from tasks.spec import ModelSpec
-
-POOLED = 2
-"""Convolutions that a max-pool follows: the first two."""
 
 
 class CNN(nn.Module):
     """A plain or residual convolutional classifier.
 
-    ``depth`` times a 3×3 convolution, bias and ReLU at constant width; a 2×2 max-pool after each of
-    the first two; a dense layer with ReLU; the read-out. With a 28×28 image the dense layer thus
-    sees 14×14 pixels at depth 1 and 7×7 from depth 2 on, and later convolutions are cheap.
+    ``depth`` times a 3×3 convolution, bias and ReLU at constant width; one 2×2 max-pool; a dense
+    layer with ReLU; the read-out.
 
     Residual: h ← h + ReLU(conv(h)) around *every* convolution. The image, which has fewer channels
     than the first convolution, is filled up with channels of zeros (He et al., 2016, option A), so
@@ -38,7 +34,7 @@ class CNN(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Images ``[B, H, W, C]`` float32 to logits ``[B, Y]``."""
         h = x
-        for layer in range(self.spec.depth):
+        for _ in range(self.spec.depth):
             conv = nn.Conv(
                 self.spec.channels,
                 (3, 3),
@@ -47,8 +43,7 @@ class CNN(nn.Module):
             )
             update = nn.relu(conv(h))
             h = widen(h, self.spec.channels) + update if self.spec.residual else update
-            h = max_pool(h) if layer < POOLED else h
-        h = h.reshape(h.shape[0], -1)
+        h = max_pool(h).reshape(x.shape[0], -1)
         h = nn.relu(nn.Dense(self.spec.dense, kernel_init=nn.initializers.he_normal())(h))
         return nn.Dense(self.num_classes)(h)
 
@@ -59,15 +54,14 @@ def max_pool(x: jax.Array) -> jax.Array:
     Raises:
         ValueError: an edge is shorter than 2.
     """
-    batch, height, width, channels = x.shape
-    rows, columns = height // 2, width // 2
+    rows, columns = (2 * (edge // 2) for edge in x.shape[1:3])
     if not (rows and columns):
         raise ValueError(
-            f"Nothing is left to pool of {height}×{width} pixels; expected 2×2 at least. "
-            f"Use images of {2**POOLED}×{2**POOLED} pixels or more."
+            f"Nothing is left to pool of {x.shape[1]}×{x.shape[2]} pixels; use 2×2 at least."
         )
-    tiles = x[:, : 2 * rows, : 2 * columns].reshape(batch, rows, 2, columns, 2, channels)
-    return tiles.max(axis=(2, 4))
+    h = channels_first(x)[:, :rows, :columns]  # where `unfold` computes: vectorised over images
+    h = jnp.maximum(h[:, ::2], h[:, 1::2])
+    return channels_last(jnp.maximum(h[:, :, ::2], h[:, :, 1::2]))
 
 
 def widen(x: jax.Array, channels: int) -> jax.Array:

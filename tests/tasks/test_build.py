@@ -94,9 +94,9 @@ def test_wrong_images_are_refused(mock_data):
 
 def test_network_that_does_not_fit_fails_when_bound():
     with pytest.raises(ValueError, match="1×1 pixels"):
-        bind_network(ModelSpec(4, depth=2), (3, 3, 1), 10, "patches")
+        bind_network(ModelSpec(4, depth=2), (3, 3, 1), 10, "unfold")
     with pytest.raises(ValueError, match="2 channels cannot carry"):
-        bind_network(ModelSpec(2, residual=True), (8, 8, 3), 10, "patches")
+        bind_network(ModelSpec(2, residual=True), (8, 8, 3), 10, "unfold")
 
 
 def test_data_without_variation_or_size_is_refused(mock_data):

@@ -101,7 +101,7 @@ def test_identity_reports_missing_data_before_any_compute(monkeypatch, tmp_path)
         ({"specs": ()}, "specs is empty"),
         ({"specs": ("digits/cnn4x1", "digits/cnn4x1")}, "digits/cnn4x1 twice"),
         ({"heldout": ("digits/cnn8x1",)}, "digits is in specs and in heldout"),
-        ({"convolution": "fft"}, "'fft'; known: lax, patches"),
+        ({"convolution": "fft"}, "'fft'; known: lax, unfold"),
         ({"specs": ("digits/mlp4x1",)}, "'mlp'; known: cnn"),
     ],
 )
@@ -125,5 +125,5 @@ def test_identity_covers_training_and_heldout():
 def test_cross_and_networks():
     specs = cross(["digits"], (4, 8), (1, 2), (False, True))
     assert len({spec.name for spec in specs}) == 8
-    same = [bind_network(ModelSpec(4), (8, 8, 1), 10, "patches") for _ in range(2)]
+    same = [bind_network(ModelSpec(4), (8, 8, 1), 10, "unfold") for _ in range(2)]
     assert same[0] is same[1]

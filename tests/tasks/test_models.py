@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tasks.convolution import CONVOLUTIONS, patches
+from tasks.convolution import CONVOLUTIONS, unfold
 from tasks.models import MODELS, max_pool, widen
 from tasks.spec import ModelSpec
 
@@ -13,7 +13,7 @@ FAMILY = [ModelSpec(*choice) for choice in product((4, 8, 16), (1, 2, 3, 4, 5), 
 SHAPES = [(8, 8, 1), (13, 12, 1), (28, 28, 3), (32, 32, 3)]
 
 
-def build(spec, classes=10, convolution=patches):
+def build(spec, classes=10, convolution=unfold):
     return MODELS[spec.family](spec, classes, convolution)
 
 
@@ -34,8 +34,7 @@ def test_parameter_shapes_of_the_whole_family(spec):
         assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
         assert len(params) == spec.depth + 2
         assert params["Conv_0"]["kernel"].shape == (3, 3, shape[-1], spec.channels)
-        tiles = 2 ** min(spec.depth, 2)
-        pixels = (shape[0] // tiles) * (shape[1] // tiles)
+        pixels = (shape[0] // 2) * (shape[1] // 2)
         assert params["Dense_0"]["kernel"].shape == (pixels * spec.channels, spec.dense)
         assert params["Dense_1"]["kernel"].shape == (spec.dense, 10)
 
