@@ -68,3 +68,16 @@ def count_examples(data: Batch) -> int:
             "examples along the first axis"
         )
     return lengths.pop()
+
+
+def in_pieces(data: Batch, size: int) -> tuple[Batch, Batch | None]:
+    """Cut a batch into equal pieces.
+
+    Returns:
+        Pieces with leaves [n // size, size, ...], and the n % size examples that are left, or None.
+    """
+    examples = count_examples(data)
+    whole = examples // size * size
+    pieces = jax.tree.map(lambda leaf: leaf[:whole].reshape(-1, size, *leaf.shape[1:]), data)
+    rest = jax.tree.map(lambda leaf: leaf[whole:], data) if whole < examples else None
+    return pieces, rest

@@ -15,6 +15,7 @@ import numpy as np
 
 from l2e import chain, metrics
 from l2e.batches import minibatches
+from l2e.parallel import each, over_devices
 from l2e.potential import minibatch
 from l2e.predict import average, member_log_probs
 from l2e.types import Batch, Key, Potential, Sampler, Task
@@ -143,16 +144,19 @@ def _scores(
 ) -> dict[str, np.ndarray]:
     """Every metric, and the validation NLL, as [learning rates, seeds]."""
 
-    def at_rate(rate: jax.Array, keys: Key, parts: tuple[Batch, Batch, Batch]) -> Any:
-        return jax.vmap(lambda key: _chain_scores(task, contender, budget, rate, key, parts))(keys)
+    def chains(choices: tuple[jax.Array, Key], *parts: Batch) -> dict[str, jax.Array]:
+        return each(
+            lambda rate, key: _chain_scores(task, contender, budget, rate, key, parts), *choices
+        )
 
     @jax.jit
-    def grid(rates: jax.Array, keys: Key, parts: tuple[Batch, Batch, Batch]) -> Any:
-        return jax.lax.map(lambda rate: at_rate(rate, keys, parts), rates)
+    def grid(choices: tuple[jax.Array, Key], parts: tuple[Batch, Batch, Batch]) -> Any:
+        return over_devices(chains, choices, *parts)
 
     parts = (task.train, task.valid, task.test)
-    scores = grid(jnp.asarray(rates, jnp.float32), keys, parts)
-    return {name: np.asarray(scores[name]) for name in SCORES}
+    every_rate = jnp.repeat(jnp.asarray(rates, jnp.float32), len(keys))
+    scores = grid((every_rate, jnp.tile(keys, len(rates))), parts)
+    return {name: np.asarray(scores[name]).reshape(len(rates), -1) for name in SCORES}
 
 
 def _chain_scores(
@@ -161,10 +165,12 @@ def _chain_scores(
     budget: Budget,
     rate: jax.Array,
     key: Key,
-    parts: tuple[Batch, Batch, Batch],
+    parts: Sequence[Batch],
 ) -> dict[str, jax.Array]:
     train, (x_valid, y_valid), (x_test, y_test) = parts
-    potential = minibatch(task.log_likelihood, task.log_prior, task.num_data)
+    potential = minibatch(
+        task.log_likelihood, task.log_prior, task.num_data, micro_batch=task.micro_batch
+    )
     draws = chain.run(
         contender.build(potential, rate / task.num_data),
         chain.split_roles(jax.random.fold_in(key, 0)),
@@ -174,8 +180,9 @@ def _chain_scores(
         draws=budget.draws,
         thin=budget.thin,
     )
-    valid = average(member_log_probs(task.apply, draws, x_valid, batch_size=500))
-    members = member_log_probs(task.apply, draws, x_test, batch_size=500)
+    batch_size = task.micro_batch or 500
+    valid = average(member_log_probs(task.apply, draws, x_valid, batch_size=batch_size))
+    members = member_log_probs(task.apply, draws, x_test, batch_size=batch_size)
     test = average(members)
     return {
         "valid NLL": metrics.negative_log_likelihood(valid, y_valid),

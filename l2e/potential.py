@@ -14,10 +14,12 @@ learning rate ℓ of the mean loss is the step size h = ℓ/n of U.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from l2e.batches import count_examples, in_pieces
 from l2e.types import Batch, Params, Potential
 
 
@@ -25,6 +27,8 @@ def minibatch(
     log_likelihood: Callable[[Params, Batch], jax.Array],
     log_prior: Callable[[Params], jax.Array],
     num_data: float,
+    *,
+    micro_batch: int | None = None,
 ) -> Potential:
     """Build Ũ(θ) = −(n/B) Σ log p(yᵢ|xᵢ,θ) − log p(θ) and its gradient.
 
@@ -32,13 +36,16 @@ def minibatch(
         log_likelihood: (θ, batch) -> one log-likelihood an example, shape [B].
         log_prior: θ -> log p(θ), a scalar, up to a constant.
         num_data: n, the number of examples in the data set (not in the batch).
+        micro_batch: examples whose gradients are computed at once; the sum over a batch is taken
+            piece by piece. It bounds memory, and on a CPU it keeps a convolution's intermediates
+            in the cache. None takes the whole batch at once.
 
     Returns:
         A `Potential`; energies are in nats.
 
     Raises:
-        ValueError: when n is not positive, or (at the first call) when the log-likelihood is
-            not one number an example.
+        ValueError: when n or micro_batch is not positive, or (at the first call) when the
+            log-likelihood is not one number an example.
 
     Example:
         >>> import jax.numpy as jnp
@@ -52,15 +59,42 @@ def minibatch(
             f"num_data is {num_data!r}; expected the number of training examples, at least 1"
         )
 
-    def energy(params: Params, batch: Batch) -> jax.Array:
-        per_example = log_likelihood(params, batch)
-        examples = len(jax.tree.leaves(batch)[0])
-        if per_example.shape != (examples,):
-            raise ValueError(
-                f"log_likelihood returned shape {per_example.shape} for a batch of {examples} "
-                f"examples; expected ({examples},): return one value an example, neither their "
-                "sum nor their mean"
-            )
-        return -(num_data / examples) * jnp.sum(per_example) - log_prior(params)
+    if micro_batch is not None and micro_batch < 1:
+        raise ValueError(f"micro_batch is {micro_batch!r}; expected at least 1, or None")
 
-    return Potential(value_and_grad=jax.value_and_grad(energy), num_data=num_data)
+    def summed(params: Params, batch: Batch) -> jax.Array:
+        return jnp.sum(_per_example(log_likelihood(params, batch), count_examples(batch)))
+
+    def value_and_grad(params: Params, batch: Batch) -> tuple[jax.Array, Params]:
+        scale = num_data / count_examples(batch)
+        likelihood = _sum_over_pieces(jax.value_and_grad(summed), params, batch, micro_batch)
+        prior = jax.value_and_grad(log_prior)(params)
+        return jax.tree.map(lambda data, prior: -scale * data - prior, likelihood, prior)
+
+    return Potential(value_and_grad=value_and_grad, num_data=num_data)
+
+
+def _sum_over_pieces(
+    function: Callable[[Params, Batch], Any], params: Params, batch: Batch, size: int | None
+) -> Any:
+    """Σ function(params, piece) over pieces of `size` examples; the last one may be shorter."""
+    if size is None or size >= count_examples(batch):
+        return function(params, batch)
+    pieces, rest = in_pieces(batch, size)
+
+    def add(total: Any, piece: Batch) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, function(params, piece)), None
+
+    zero = jax.tree.map(jnp.zeros_like, (jnp.float32(0.0), params))
+    total, _ = jax.lax.scan(add, zero, pieces)
+    return total if rest is None else add(total, rest)[0]
+
+
+def _per_example(values: jax.Array, examples: int) -> jax.Array:
+    if values.shape != (examples,):
+        raise ValueError(
+            f"log_likelihood returned shape {values.shape} for a batch of {examples} "
+            f"examples; expected ({examples},): return one value an example, neither their "
+            "sum nor their mean"
+        )
+    return values

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from l2e.batches import in_pieces
 from l2e.chain import Draws
 from l2e.types import Params
 
@@ -41,11 +42,14 @@ def member_log_probs(
     positions = draws.position if isinstance(draws, Draws) else draws
 
     def log_probs(params: Params) -> jax.Array:
-        if batch_size is None:
+        if batch_size is None or batch_size >= len(x):
             return jax.nn.log_softmax(apply(params, x))
-        return jax.lax.map(
-            lambda row: jax.nn.log_softmax(apply(params, row[None])[0]), x, batch_size=batch_size
-        )
+        pieces, rest = in_pieces(x, batch_size)
+        rows = jax.lax.map(lambda piece: jax.nn.log_softmax(apply(params, piece)), pieces)
+        rows = rows.reshape(-1, rows.shape[-1])
+        if rest is None:
+            return rows
+        return jnp.concatenate([rows, jax.nn.log_softmax(apply(params, rest))])
 
     return jax.lax.map(log_probs, positions)
 

@@ -89,6 +89,8 @@ class Task(NamedTuple):
         train: (x float32 [n, ...], y int32 [n]); chains see this part alone.
         valid: meta-losses and step sizes are judged here.
         test: reported numbers come from here.
+        micro_batch: how many examples' gradients are computed at once, to stay in a cache or in
+            memory; None for the whole batch.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Task(NamedTuple):
     train: Batch
     valid: Batch
     test: Batch
+    micro_batch: int | None = None
 
 
 class TaskFamily(Protocol):

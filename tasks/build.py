@@ -14,6 +14,7 @@ from tasks.images import DataError, ImageData
 from tasks.models import MODELS
 from tasks.spec import ModelSpec, TaskSpec
 from tasks.tables import lookup
+from tasks.tuning import micro_batch
 
 SPLIT_SEED = 20_240_721
 """Seed of the permutation whose head is the validation part: one for all data sets, for ever."""
@@ -116,6 +117,7 @@ def bind(
         train=parts.train,
         valid=parts.valid,
         test=parts.test,
+        micro_batch=micro_batch(spec.model, shape),
     )
 
 

@@ -147,9 +147,7 @@ def _backward(
     d_rows = (_as_matrix(kernel).T @ columns).reshape(kh, inputs, height, -1, batch)
     left = (kw - 1) // 2
     edges = (kh - 1 - (kh - 1) // 2, (kh - 1) // 2)
-    d_rows = jnp.pad(
-        d_rows[:, :, :, left : left + width], ((0, 0), (0, 0), edges, (0, 0), (0, 0))
-    )
+    d_rows = jnp.pad(d_rows[:, :, :, left : left + width], ((0, 0), (0, 0), edges, (0, 0), (0, 0)))
     d_x = sum(d_rows[i, :, kh - 1 - i : kh - 1 - i + height] for i in range(kh))
     return d_x, d_kernel
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from tasks.convolution import Convolution, channels_first, channels_last
+from tasks.resnet import ResNet
 from tasks.spec import ModelSpec
 
 
@@ -79,5 +80,8 @@ def widen(x: jax.Array, channels: int) -> jax.Array:
     return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
 
 
-MODELS: dict[str, Callable[[ModelSpec, int, Convolution], nn.Module]] = {"cnn": CNN}
+MODELS: dict[str, Callable[[ModelSpec, int, Convolution], nn.Module]] = {
+    "cnn": CNN,
+    "resnet": ResNet,
+}
 """Family -> builder from (spec, number of classes, convolution)."""

@@ -30,6 +30,10 @@ class Problem(NamedTuple):
         return len(self.data[1])
 
     @property
+    def size(self) -> int:
+        return sum(leaf.size for leaf in jax.tree.leaves(self.params))
+
+    @property
     def potential(self) -> l2e.Potential:
         return l2e.minibatch(self.log_likelihood, self.log_prior, self.num_data)
 

@@ -38,6 +38,21 @@ def test_n_scales_the_likelihood_and_the_prior_enters_once():
     assert float(gradient) == 53.0
 
 
+@pytest.mark.parametrize("size", [1, 4, 7, 8, 39, 40, 100])
+def test_micro_batches_sum_to_the_batch(problem, size):
+    """With and without a remainder."""
+    pieces = l2e.minibatch(
+        problem.log_likelihood, problem.log_prior, problem.num_data, micro_batch=size
+    )
+    whole = problem.potential.value_and_grad(problem.params, problem.data)
+    assert_close(pieces.value_and_grad(problem.params, problem.data), whole)
+
+
+def test_an_empty_micro_batch_is_refused():
+    with pytest.raises(ValueError, match="micro_batch is 0; expected at least 1, or None"):
+        l2e.minibatch(lambda m, y: -y, lambda m: -m, 4, micro_batch=0)
+
+
 @pytest.mark.parametrize(
     ("reduce", "shape"),
     [

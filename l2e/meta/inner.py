@@ -4,25 +4,23 @@ One program is compiled for a task signature. The data are its arguments, so tas
 share it. Both signs of a pair share initial θ, momentum and injected noise; all pairs of an outer
 step share the data order, so that a batch is gathered once for a whole chunk.
 
-Pairs are evaluated in chunks of a configured width, vmapped inside, one after another on a device
-and side by side on all local devices (one a core on a CPU). The width alone shapes the arithmetic,
-so the number of devices does not change a bit of the result.
+Pairs are evaluated in chunks of a configured width. On an accelerator a chunk is one vectorised
+program; on a CPU its chains run one after another, each within a core's cache. Chunks are spread
+over all local devices (one a core on a CPU). The width alone shapes the arithmetic, so the number
+of devices does not change a bit of the result.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Hashable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
-from jax.sharding import Mesh, PartitionSpec
 
 from l2e import chain
 from l2e.batches import minibatches
 from l2e.meta.config import MetaConfig
 from l2e.meta.losses import LOSSES
+from l2e.parallel import each, over_devices
 from l2e.potential import minibatch
 from l2e.predict import member_log_probs
 from l2e.samplers import SAMPLERS
@@ -75,44 +73,32 @@ class InnerLoop:
     def _compile(self, task: Task) -> Callable[..., jax.Array]:
         task = task._replace(train=None, valid=None, test=None)  # programs outlive their data
 
-        def chunk_losses(
+        def loss(members: Params, key: Key, data_key: Key, train: Batch, valid: Batch) -> jax.Array:
+            """Losses [S] of the members of one pair."""
+            roles = pair_roles(key, data_key)
+            return each(
+                lambda phi: chain_loss(self._config, task, phi, roles, train, valid), members
+            )
+
+        def losses(
             population: Params, keys: Key, data_key: Key, train: Batch, valid: Batch
         ) -> jax.Array:
             self.traces[task.signature] += 1
+            width = self._config.chunk
+            chunks = jax.tree.map(
+                lambda leaf: leaf.reshape(-1, width, *leaf.shape[1:]), (population, keys)
+            )
 
-            def pair(members: Params, key: Key) -> jax.Array:
-                roles = pair_roles(key, data_key)
-                return jax.vmap(
-                    lambda phi: chain_loss(self._config, task, phi, roles, train, valid)
-                )(members)
+            def on_device(chunks: tuple[Params, Key], *shared: Any) -> jax.Array:
+                def chunk(part: tuple[Params, Key]) -> jax.Array:
+                    return each(lambda members, key: loss(members, key, *shared), *part)
 
-            return jax.vmap(pair)(population, keys)
+                return jax.lax.map(chunk, chunks)
 
-        return jax.jit(partial(_in_chunks, chunk_losses, self._config.chunk))
+            result = over_devices(on_device, chunks, data_key, train, valid)
+            return result.reshape(-1, *result.shape[2:])
 
-
-def _in_chunks(
-    chunk_losses: Callable[..., jax.Array], width: int, population: Params, keys: Key, *shared: Any
-) -> jax.Array:
-    """Evaluate [N, S] members in N/width chunks, spread over the local devices."""
-    chunks = len(keys) // width
-    split = jax.tree.map(
-        lambda leaf: leaf.reshape(chunks, width, *leaf.shape[1:]), (population, keys)
-    )
-    devices = math.gcd(chunks, jax.local_device_count())
-    mesh = Mesh(np.asarray(jax.local_devices()[:devices]), ("chunks",))
-
-    def on_device(chunked: tuple[Params, Key], *shared: Any) -> jax.Array:
-        return jax.lax.map(lambda part: chunk_losses(*part, *shared), chunked)
-
-    losses = jax.shard_map(
-        on_device,
-        mesh=mesh,
-        in_specs=(PartitionSpec("chunks"), *[PartitionSpec()] * len(shared)),
-        out_specs=PartitionSpec("chunks"),
-        check_vma=False,
-    )(split, *shared)
-    return losses.reshape(-1, *losses.shape[2:])
+        return jax.jit(losses)
 
 
 def chain_loss(
@@ -121,7 +107,9 @@ def chain_loss(
     """Run one chain with the sampler φ and judge its model average on validation data."""
     inner = config.inner
     num_data = inner.num_data or len(train[1])
-    potential = minibatch(task.log_likelihood, task.log_prior, num_data)
+    potential = minibatch(
+        task.log_likelihood, task.log_prior, num_data, micro_batch=task.micro_batch
+    )
     kernel = SAMPLERS["l2e"](
         potential,
         kinetic=config.kinetic.build(),
@@ -141,5 +129,6 @@ def chain_loss(
         thin=inner.thin,
     )
     x, labels = valid
-    log_probs = member_log_probs(task.apply, draws, x, batch_size=inner.predict_batch)
+    batch_size = min(inner.predict_batch, task.micro_batch or inner.predict_batch)
+    log_probs = member_log_probs(task.apply, draws, x, batch_size=batch_size)
     return LOSSES[config.meta_loss](log_probs, labels)

@@ -9,26 +9,35 @@ where α and β are the gradients of one g, as for the Gaussian.
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 
 from l2e import dynamics, features
 from l2e.checks import check_momentum_decay, check_temperature
+from l2e.parallel import each, each_in_place
 from l2e.samplers.info import observe
 from l2e.schedules import as_schedule
 from l2e.tables import lookup
+from l2e.tiles import Tiling, masked
 from l2e.types import Batch, Info, Key, Kinetic, Params, Potential, Sampler, Schedule
 
 
 class L2EState(NamedTuple):
-    """θ; flat momentum [P]; flat running averages of the gradient [6, P]; steps taken."""
+    """The position; the rest in tiles (`l2e.tiles`).
+
+    Attributes:
+        position: θ.
+        momentum: r [n, T].
+        features: the last step's eight shared features, unscaled [n, 8, T]. The six running
+            averages among them are what the next step needs.
+        steps: steps taken.
+    """
 
     position: Params
     momentum: jax.Array
-    averages: jax.Array
+    features: jax.Array
     steps: jax.Array
 
 
@@ -82,9 +91,9 @@ def build(
 
 def init(key: Key, position: Params, *, temperature: float, physics: dynamics.Physics) -> L2EState:
     """Start at `position`, with the momentum of the chosen physics and empty averages."""
-    momentum, _ = ravel_pytree(physics.initial_momentum(key, position, temperature))
-    averages = features.initial_averages(momentum.size)
-    return L2EState(position, momentum, averages, jnp.zeros((), jnp.int32))
+    tiling = Tiling.of(position)
+    momentum = tiling.pack(physics.initial_momentum(key, position, temperature))
+    return L2EState(position, momentum, features.initial(tiling), jnp.zeros((), jnp.int32))
 
 
 def step(
@@ -100,27 +109,51 @@ def step(
     temperature: float,
     physics: dynamics.Physics,
 ) -> tuple[L2EState, Info]:
-    """One step: momentum, then position, sharing all of the features but the momentum."""
-    energy, gradient_tree = potential.value_and_grad(state.position, batch)
-    gradient, _ = ravel_pytree(gradient_tree)
-    theta, unravel = ravel_pytree(state.position)
-    sizes = features.tensor_sizes(state.position)
+    """One step: momentum, then position.
 
+    Three passes over the tiles, because a feature's scale needs the whole tensor: the features,
+    the momentum, the position.
+    """
+    energy, gradient = potential.value_and_grad(state.position, batch)
     h, a = kinetic.physics(phi, step_size(state.steps), momentum_decay)
-    averages = features.update_averages(state.averages, gradient)
-    encoded = kinetic.encode(phi, features.shared_features(gradient, theta, averages, sizes))
+    noise_scale = physics.noise_scale(a, temperature)
+    tiling = Tiling.of(state.position)
+    noise = tiling.pack_raveled(jax.random.normal(key, (sum(tiling.sizes),), jnp.float32))
 
-    def gradients(r: jax.Array) -> tuple[jax.Array, jax.Array]:
-        feature = features.momentum_feature(r, sizes)
+    def gradients(r: jax.Array, r_scale: jax.Array, shared: jax.Array, scale: jax.Array) -> Any:
+        encoded = kinetic.encode(phi, features.scaled(shared, scale))
+        feature = features.scaled(r[None, :], r_scale)[0]
         return kinetic.gradients(phi, encoded, feature, r, jnp.sqrt(h))
 
-    alpha, beta = gradients(state.momentum)
-    noise = jax.random.normal(key, theta.shape, theta.dtype)
-    momentum = dynamics.momentum_step(
-        state.momentum, gradient, alpha, beta, noise, h, a, physics.noise_scale(a, temperature)
-    )
-    _, beta = gradients(momentum)
-    position = unravel(dynamics.position_step(theta, beta, h))
+    def move_momentum(r: jax.Array, noise: jax.Array, valid: jax.Array, *rest: jax.Array) -> Any:
+        alpha, beta = gradients(r, *rest)
+        g = rest[1][features.GRADIENT]
+        r = dynamics.momentum_step(r, g, alpha, beta, noise, h, a, noise_scale)
+        r = masked(r, valid)
+        return r, features.squares(r[None, :])
 
-    info = observe(energy, gradient_tree, state.position, position)
-    return L2EState(position, momentum, averages, state.steps + 1), info
+    def move_position(r: jax.Array, *rest: jax.Array) -> jax.Array:
+        _, beta = gradients(r, *rest)
+        return dynamics.position_step(rest[1][features.POSITION], beta, h)
+
+    shared, (sums, r_sums) = each(
+        features.update,
+        state.features,
+        tiling.pack(gradient),
+        tiling.pack(state.position),
+        state.momentum,
+    )
+    shared = (shared, features.scales(tiling, sums))
+    momentum, new_sums = each(
+        move_momentum,
+        state.momentum,
+        noise,
+        jnp.asarray(tiling.valid),
+        features.scales(tiling, r_sums),
+        *shared,
+    )
+    moved = each(move_position, momentum, features.scales(tiling, new_sums), *shared)
+    position = tiling.unpack(moved, state.position)
+
+    info = observe(energy, gradient, state.position, position)
+    return L2EState(position, momentum, shared[0], state.steps + 1), info

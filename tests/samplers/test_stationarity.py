@@ -13,6 +13,7 @@ from jax.flatten_util import ravel_pytree
 from scipy.linalg import solve_discrete_lyapunov
 
 import l2e
+from l2e.tiles import Tiling
 from l2e import dynamics
 from l2e.samplers import sgld
 
@@ -40,12 +41,18 @@ def one_step(build, row):
     """(h, T, key, flat θ or (θ, r)) -> the same after a step; and the length of the flat vector."""
     fields = ("position",) if row == "sgld" else ("position", "momentum")
 
+    tiling = Tiling((DIM,))
+
     def step(h, temperature, key, x):
         decay = {} if row == "sgld" else {"momentum_decay": FRICTION * jnp.sqrt(h)}
         kernel = build(row, POTENTIAL, step_size=h, temperature=temperature, **decay)
         state = kernel.init(key, jnp.zeros(DIM))
-        state = state._replace(**dict(zip(fields, jnp.split(x, len(fields)), strict=True)))
-        after, _ = kernel.step(key, state, None)
+        values = dict(zip(fields, jnp.split(x, len(fields)), strict=True))
+        if row.startswith("l2e"):
+            values["momentum"] = tiling.pack(values["momentum"])
+        after, _ = kernel.step(key, state._replace(**values), None)
+        if row.startswith("l2e"):
+            after = after._replace(momentum=tiling.unpack(after.momentum, jnp.zeros(DIM)))
         return ravel_pytree([getattr(after, name) for name in fields])[0]
 
     return step, DIM * len(fields)

@@ -94,7 +94,7 @@ def test_wrong_images_are_refused(mock_data):
 
 def test_network_that_does_not_fit_fails_when_bound():
     with pytest.raises(ValueError, match="1×1 pixels"):
-        bind_network(ModelSpec(4, depth=2), (3, 3, 1), 10, "unfold")
+        bind_network(ModelSpec(4, depth=2), (1, 1, 1), 10, "unfold")
     with pytest.raises(ValueError, match="2 channels cannot carry"):
         bind_network(ModelSpec(2, residual=True), (8, 8, 3), 10, "unfold")
 

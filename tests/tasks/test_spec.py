@@ -4,7 +4,16 @@ import pytest
 
 from tasks.spec import ModelSpec, TaskSpec
 
-NAMES = ["kmnist/cnn8x3r", "mnist/cnn4x1", "glyphs-latin-upper-8/cnn16x5r", "cifar10/cnn32x1"]
+NAMES = [
+    "kmnist/cnn8x3r",
+    "mnist/cnn4x1",
+    "glyphs-latin-upper-8/cnn16x5r",
+    "cifar10/cnn32x1",
+    "cifar10/resnet20",
+    "cifar10/resnet56",
+    "digits/resnet8w4",
+    "digits/mlp4x1",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -23,11 +32,20 @@ def test_missing_depth_is_one():
     assert TaskSpec.parse("fashion_mnist/cnn32").model == ModelSpec(32, depth=1)
 
 
-@pytest.mark.parametrize(
-    "name", ["mnist", "mnist/8x3", "mnist/cnn", "/cnn4x1", "mnist/cnn4x1q", ""]
-)
+def test_resnet_names_have_the_depth_first_and_a_width_unless_it_is_16():
+    model = TaskSpec.parse("cifar10/resnet20").model
+    assert model == ModelSpec(channels=16, depth=20, family="resnet")
+    assert TaskSpec.parse("cifar10/resnet20w16").name == "cifar10/resnet20"
+    assert TaskSpec.parse("cifar10/resnet20w8").model == ModelSpec(8, 20, family="resnet")
+
+
+WRONG = ["mnist", "mnist/8x3", "mnist/cnn", "/cnn4x1", "mnist/cnn4x1q", ""]
+WRONG_RESNETS = ["resnet", "resnet20x3", "resnet20r", "resnet20w", "resnet20w8r"]
+
+
+@pytest.mark.parametrize("name", WRONG + [f"cifar10/{model}" for model in WRONG_RESNETS])
 def test_parse_error_shows_value_and_form(name):
-    with pytest.raises(ValueError, match="kmnist/cnn8x3r") as error:
+    with pytest.raises(ValueError, match=r"kmnist/cnn8x3r.*cifar10/resnet20") as error:
         TaskSpec.parse(name)
     assert repr(name) in str(error.value)
 
