@@ -9,7 +9,6 @@ Results in --out: config.json, metrics.jsonl, TensorBoard events, meta_loss.png,
 sampler/ (load it with l2e.load) and comparison.json, comparison.md.
 """
 
-import os
 import shlex
 import subprocess
 import sys
@@ -17,11 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import jax
 import tyro
 from rich.console import Console
 
 import l2e
+from l2e.machine import prepare
 from l2e.meta import train
 from l2e.meta.checkpoint import CheckpointError
 from l2e.meta.config import PRESETS, KineticConfig, MetaConfig
@@ -69,7 +68,7 @@ def main(arguments: Arguments) -> int:
     console = Console(width=None if sys.stdout.isatty() else 110)
     try:
         config = configure(arguments)
-        use_all_cores()
+        prepare()
         prior = l2e.priors.gaussian(config.inner.prior_std)
         tasks = named(config.tasks, prior, arguments.data_dir)
         data = tasks.identity()
@@ -117,11 +116,6 @@ def configure(arguments: Arguments) -> MetaConfig:
         kinetic = KineticConfig(name=arguments.kinetic, widths=config.kinetic.widths)
         config = replace(config, kinetic=kinetic)
     return config
-
-
-def use_all_cores() -> None:
-    """One CPU device a core: chains side by side beat threads within one chain."""
-    jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
 
 
 def source_commit() -> str:

@@ -9,11 +9,9 @@ last evaluation with its standard error over seeds.
 
 import json
 import math
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import jax
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
@@ -23,6 +21,7 @@ from rich.table import Table
 
 import l2e
 from l2e.jsonable import jsonable
+from l2e.machine import prepare
 from l2e.meta import train
 from l2e.meta.config import PRESETS, KineticConfig
 from l2e.meta.journal import read_metrics
@@ -51,7 +50,7 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Run, draw, print."""
     console = Console()
-    jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
+    prepare()
     curves = {
         kinetic: [curve(arguments, kinetic, seed, console) for seed in arguments.seeds]
         for kinetic in arguments.kinetics

@@ -73,6 +73,7 @@ class LearnedSampler:
         step_size: float | jax.Array | Schedule | None = None,
         momentum_decay: float | jax.Array | None = None,
         temperature: float = 1.0,
+        network: str = "xla",
     ) -> Sampler:
         """A kernel on the given potential, at the step size it was trained with by default.
 
@@ -81,6 +82,7 @@ class LearnedSampler:
             step_size: h = ε²; by default ℓ/n with the learning rate ℓ used in meta-training.
             momentum_decay: a = εC; by default the one used in meta-training.
             temperature: T; 1 is the posterior.
+            network: a row of `l2e.network.NETWORKS`, by which the trained network is evaluated.
         """
         if step_size is None:
             step_size = self.manifest["learning_rate"] / potential.num_data
@@ -88,7 +90,7 @@ class LearnedSampler:
             momentum_decay = self.manifest["momentum_decay"]
         return SAMPLERS["l2e"](
             potential,
-            kinetic=_kinetic(self.manifest),
+            kinetic=_kinetic(self.manifest, network),
             phi=self.phi,
             step_size=step_size,
             momentum_decay=momentum_decay,
@@ -201,12 +203,12 @@ def _check_values(manifest: dict[str, Any], path: Path) -> None:
         raise SamplerFileError(f"{path}: {error}") from error
 
 
-def _kinetic(manifest: Mapping[str, Any]) -> Kinetic:
+def _kinetic(manifest: Mapping[str, Any], network: str = "xla") -> Kinetic:
     build = lookup(KINETICS, manifest["kinetic"], "kinetic energy")
     options = dict(manifest["kinetic_options"])
     if "widths" in options:
         options["widths"] = tuple(options["widths"])
-    return build(**options)
+    return build(**options, network=network)
 
 
 def _read_weights(path: Path, sha256: str) -> dict[str, np.ndarray]:

@@ -1,6 +1,7 @@
 """Strict JAX settings and the small posteriors that many tests share."""
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,11 @@ import numpy as np
 import pytest
 
 import l2e
+from l2e.machine import keep_programs
 
+# Tests make the same programs again and again: each is compiled once a session.
+PROGRAMS = tempfile.TemporaryDirectory(prefix="l2e-programs-")
+keep_programs(Path(PROGRAMS.name))
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

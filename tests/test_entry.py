@@ -12,7 +12,7 @@ import meta_train
 @pytest.fixture(autouse=True)
 def _no_devices(monkeypatch):
     """The tests' own two CPU devices stay; they can be set only once."""
-    monkeypatch.setattr(meta_train, "use_all_cores", lambda: None)
+    monkeypatch.setattr(meta_train, "prepare", lambda: None)
 
 
 def arguments(tmp_path, **changes):

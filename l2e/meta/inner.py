@@ -44,7 +44,8 @@ class InnerLoop:
     """Compiled programs by task signature.
 
     Attributes:
-        traces: how often each signature was traced; a test holds it at one.
+        traces: how often each signature was traced; a test holds it at one for each shape of
+            population.
     """
 
     def __init__(self, config: MetaConfig) -> None:
@@ -65,12 +66,21 @@ class InnerLoop:
         Returns:
             Losses [N, S]; not finite where a chain diverged.
         """
-        if task.signature not in self._programs:
-            self._programs[task.signature] = self._compile(task)
-        program = self._programs[task.signature]
+        program = self.compile(task, population, keys, data_key)
         return program(population, keys, data_key, task.train, task.valid)
 
-    def _compile(self, task: Task) -> Callable[..., jax.Array]:
+    def compile(
+        self, task: Task, population: Params, keys: Key, data_key: Key
+    ) -> Callable[..., jax.Array]:
+        """The program for such arguments, compiled at their first visit. Runs nothing."""
+        shapes = tuple(leaf.shape[:2] for leaf in jax.tree.leaves(population)[:1])
+        name = (task.signature, shapes)
+        if name not in self._programs:
+            arguments = (population, keys, data_key, task.train, task.valid)
+            self._programs[name] = self._program(task).lower(*arguments).compile()
+        return self._programs[name]
+
+    def _program(self, task: Task) -> Any:
         task = task._replace(train=None, valid=None, test=None)  # programs outlive their data
 
         def loss(members: Params, key: Key, data_key: Key, train: Batch, valid: Batch) -> jax.Array:

@@ -90,6 +90,9 @@ def meta_step(training: Training, state: MetaState) -> tuple[MetaState, StepRepo
     spec = training.tasks.sample(keys.task)
     population = strategy.ask(keys.perturbation, state.strategy)
     jobs = [Job(spec, 0, config.pairs)]
+    if step + 1 < config.outer_steps:
+        following = training.tasks.sample(step_keys(state.key, step + 1).task)
+        training.workers.prepare(following, population, keys)
     losses = np.concatenate(training.workers.map(jobs, population, keys))
     kept = np.asarray(np.isfinite(losses).all(axis=1))
     _check_dropped(kept, config, spec, step, keys.key)

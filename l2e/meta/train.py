@@ -17,6 +17,7 @@ from rich.console import Console
 import l2e
 from l2e.comparison import mean_and_error
 from l2e.features import FEATURE_VERSION
+from l2e.machine import peak_memory
 from l2e.meta.checkpoint import Checkpoints
 from l2e.meta.config import MetaConfig
 from l2e.meta.files import CHECKPOINTS_FOLDER, CONFIG_FILE, FIGURE_FILE, SAMPLER_FOLDER
@@ -164,6 +165,7 @@ def _loop(
                 state, report = meta_step(training, state)
                 record = asdict(report)
                 record["inner_steps_per_second"] = report.inner_steps / report.seconds
+                record["peak_memory_mb"] = peak_memory() / 1e6
                 last = report.step == config.outer_steps
                 if last or report.step % config.heldout_every == 0:
                     record |= _heldout(training, state)

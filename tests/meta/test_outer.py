@@ -1,6 +1,8 @@
 """One outer step: its parts, its determinism, its compilation, its faults."""
 
 import gc
+import itertools
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -122,6 +124,9 @@ class BrokenWorkers:
     def __init__(self, broken):
         self.broken = broken
 
+    def prepare(self, spec, population, keys):
+        pass
+
     def map(self, jobs, population, keys):
         losses = np.random.default_rng(0).normal(1.0, 0.1, (4, 2)).astype(np.float32)
         losses[: self.broken, 0] = np.nan
@@ -145,6 +150,26 @@ def test_too_many_dropped_stop_the_run_with_task_and_key():
         run(setup, 1)
 
 
+def test_the_next_task_is_ready_before_its_step(monkeypatch):
+    """Data and program of step t + 1 are asked for during step t, in another thread, once."""
+    setup = training(tiny_config(outer_steps=6, seed=1))
+    asked = []
+    build = setup.tasks.build
+
+    def recorded(spec):
+        asked.append((spec, threading.current_thread() is threading.main_thread()))
+        return build(spec)
+
+    monkeypatch.setattr(setup.tasks, "build", recorded)
+    _, reports = run(setup, 6)
+    drawn = [report.task for report in reports]
+    changes = [after for before, after in itertools.pairwise(drawn) if before != after]
+    assert len(changes) >= 2
+    assert drawn[0] != drawn[1]
+    assert [str(spec) for spec, in_main in asked if in_main] == drawn[:1]
+    assert [str(spec) for spec, in_main in asked if not in_main] == changes
+
+
 def test_diverging_chains_are_dropped_not_hidden():
     setup = training(tasks=TinyTasks(apply_to_data=lambda x: x * np.inf))
     with pytest.raises(outer.TooManyDroppedError, match="4 of 4"):
@@ -153,10 +178,11 @@ def test_diverging_chains_are_dropped_not_hidden():
 
 def test_programs_do_not_keep_their_data():
     """A program outlives its task: `paper` has ninety signatures."""
-    setup = training()
-    run(setup, 4)
+    setup = training(tiny_config(outer_steps=1))
+    run(setup, 1)
     gc.collect()
     alive = {x.shape for x in jax.live_arrays() if x.ndim == 2}
+    assert setup.workers.inner_loop.traces
     assert not alive & {(60, 3), (60, 5), (30, 3), (30, 5)}
 
 

@@ -10,10 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from rich.console import Console
-from tiny import TinyTasks, tiny_config
+from tiny import Blobs, TinyTasks, tiny_config
 
 import l2e
 from l2e.meta import train
@@ -136,13 +137,21 @@ def test_ctrl_c_saves_the_step_it_is_in(tmp_path):
 
 def test_a_failing_step_loses_none_before_it(tmp_path):
     class FailsAtTheThird(TinyTasks):
-        drawn = 0
+        heldout = ()
+
+        def __init__(self):
+            super().__init__()
+            self.drawn = []
 
         def sample(self, key):
-            self.drawn += 1
-            if self.drawn == 3:
+            drawn = jax.random.key_data(key).tolist()
+            self.drawn += [] if drawn in self.drawn else [drawn]
+            return Blobs(3, self.drawn.index(drawn))
+
+        def build(self, spec):
+            if spec.seed == 2:
                 raise RuntimeError("the third task fails")
-            return super().sample(key)
+            return super().build(spec)
 
     with pytest.raises(RuntimeError, match="the third task fails"):
         run(tmp_path / "run", tasks=FailsAtTheThird(), checkpoint_every=100)

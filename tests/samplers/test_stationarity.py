@@ -13,9 +13,9 @@ from jax.flatten_util import ravel_pytree
 from scipy.linalg import solve_discrete_lyapunov
 
 import l2e
-from l2e.tiles import Tiling
 from l2e import dynamics
 from l2e.samplers import sgld
+from l2e.tiles import Tiling
 
 PRECISION = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])
 MEAN = np.array([1.0, -2.0, 0.5])
