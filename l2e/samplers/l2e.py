@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from l2e import dynamics, features
 from l2e.checks import check_momentum_decay, check_temperature
-from l2e.parallel import each
+from l2e.parallel import each, each_in_place
 from l2e.samplers.info import observe
 from l2e.schedules import as_schedule
 from l2e.tables import lookup
@@ -136,7 +136,7 @@ def step(
         _, beta = gradients(r, *rest)
         return dynamics.position_step(rest[1][features.POSITION], beta, h)
 
-    shared, (sums, r_sums) = each(
+    shared, (sums, r_sums) = each_in_place(
         features.update,
         state.features,
         tiling.pack(gradient),
