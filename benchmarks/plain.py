@@ -31,23 +31,10 @@ def start(theta: Any) -> Chain:
 def update(phi: dict[str, jax.Array], chain: Chain, gradient: Any, key: jax.Array) -> Chain:
     """Eq. (6) with `anchored`, tensor by tensor, in two whole passes."""
     leaves, structure = jax.tree.flatten(chain.position)
-    parts = zip(
-        leaves,
-        jax.tree.leaves(chain.momentum),
-        jax.tree.leaves(chain.averages),
-        jax.tree.leaves(gradient),
-        jax.random.split(key, len(leaves)),
-        strict=True,
-    )
-    moved = [
-        _tensor(phi, *(part.ravel() for part in (theta, r)), averages, g.ravel(), noise)
-        for theta, r, averages, g, noise in parts
-    ]
-    shaped = [
-        (theta.reshape(leaf.shape), r.reshape(leaf.shape), averages)
-        for leaf, (theta, r, averages) in zip(leaves, moved, strict=True)
-    ]
-    return Chain(*(structure.unflatten(column) for column in zip(*shaped, strict=True)))
+    columns = map(jax.tree.leaves, (chain.momentum, chain.averages, gradient))
+    keys = jax.random.split(key, len(leaves))
+    moved = [_tensor(phi, *row) for row in zip(leaves, *columns, keys, strict=True)]
+    return Chain(*(structure.unflatten(column) for column in zip(*moved, strict=True)))
 
 
 def _tensor(
@@ -58,14 +45,15 @@ def _tensor(
     g: jax.Array,
     key: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    epsilon = STEP_SIZE**0.5
+    shape, epsilon = theta.shape, STEP_SIZE**0.5
+    theta, r, g = theta.ravel(), r.ravel(), g.ravel()
     decays = jnp.asarray(DECAYS)[:, None]
     averages = decays * averages + (1.0 - decays) * g[None, :]
     noise = (2.0 * FRICTION) ** 0.5 * jax.random.normal(key, theta.shape)
     alpha, beta = _gradients(phi, theta, r, averages, g)
     r = r - epsilon * g - 0.1 * alpha - FRICTION * (r + beta) + noise
     _, beta = _gradients(phi, theta, r, averages, g)
-    return theta + epsilon * (r + beta), r, averages
+    return (theta + epsilon * (r + beta)).reshape(shape), r.reshape(shape), averages
 
 
 def _gradients(

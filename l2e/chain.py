@@ -146,7 +146,8 @@ def sample(
         if callable(batches)
         else _from_host(kernel, keys, batches)
     )
-    state, count = kernel.init(keys.init, params), 0
+    # Segments reuse the memory of the state that they are given, which may be the caller's params.
+    state, count = _copy(kernel.init(keys.init, params)), 0
     collected: list[Draws] = []
     try:
         for length, is_draw in track(_plan(burn_in, draws, thin), show=progress):
@@ -155,7 +156,7 @@ def sample(
             if not bool(jnp.isfinite(info.energy) & jnp.isfinite(info.update_norm)):
                 raise ChainDivergedError(count, info, _stack(collected))
             if is_draw:
-                collected.append(Draws(state.position, info, jnp.int32(count)))
+                collected.append(Draws(_copy(state.position), info, jnp.int32(count)))
     except KeyboardInterrupt:
         if not collected:
             raise
@@ -184,6 +185,10 @@ def check_params(params: Params) -> None:
         raise ValueError("params has no arrays; expected a pytree of float32 arrays")
 
 
+def _copy(tree: Any) -> Any:
+    return jax.tree.map(jnp.copy, tree)
+
+
 def _plan(burn_in: int, draws: int, thin: int) -> list[tuple[int, bool]]:
     """(steps, ends in a draw) for every segment; burn-in is cut into pieces of about `thin`."""
     pieces = [(min(thin, burn_in - done), False) for done in range(0, burn_in, thin)]
@@ -204,7 +209,7 @@ def _on_device(kernel: Sampler, keys: ChainKeys, source: BatchSource) -> Any:
     return segment
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
 def _segment(
     step: Callable[..., tuple[Any, Info]],
     state: Any,
@@ -227,7 +232,7 @@ def _segment(
 def _from_host(kernel: Sampler, keys: ChainKeys, batches: Iterable[Batch]) -> Any:
     """The same, one compiled step at a time, on batches that arrive from the host."""
     stream = _endless(batches)
-    step = jax.jit(kernel.step)
+    step = jax.jit(kernel.step, donate_argnums=1)
 
     def segment(state: Any, first: int, length: int) -> tuple[Any, Info]:
         info = None

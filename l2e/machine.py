@@ -22,13 +22,13 @@ def prepare() -> Path:
 
     On a CPU each core becomes a JAX device: chains side by side beat threads within one chain.
     A program compiled once is loaded by every later process on the same kind of machine. The
-    folder is JAX's own setting where there is one (``JAX_COMPILATION_CACHE_DIR``), else
-    ``$L2E_CACHE``, else ``l2e`` in the user's cache folder; it may be deleted at any time.
+    folder is ``$JAX_COMPILATION_CACHE_DIR``, JAX's own setting, else ``$L2E_CACHE``, else ``l2e``
+    in the user's cache folder; it may be deleted at any time.
     """
     jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
-    folder = jax.config.jax_compilation_cache_dir or str(_default_folder())
-    keep_programs(Path(folder))
-    return Path(folder)
+    folder = Path(os.environ.get("JAX_COMPILATION_CACHE_DIR") or _default_folder())
+    keep_programs(folder)
+    return folder
 
 
 def keep_programs(folder: Path) -> None:

@@ -64,7 +64,7 @@ class Tiling:
             np.clip(size - LANES * np.arange(groups), 0, LANES)
             for size, groups in zip(self.sizes, self.groups, strict=True)
         ]
-        lanes.append(np.zeros(self.count * self.width // LANES - sum(self.groups)))
+        lanes.append(np.zeros(self.count * self.width // LANES - sum(self.groups), int))
         return np.concatenate(lanes).astype(np.uint8).reshape(self.count, -1, 1)
 
     def pack(self, params: Params) -> jax.Array:

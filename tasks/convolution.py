@@ -8,7 +8,7 @@ stays in a core's cache (`tasks.tuning`).
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -62,26 +62,29 @@ def unfold(
         ValueError: dilation, groups, padding, layout, precision or type other than these.
     """
     layout = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
-    asked = {
-        "padding": (padding, "SAME"),
-        "lhs_dilation": (tuple(lhs_dilation or (1, 1)), (1, 1)),
-        "rhs_dilation": (tuple(rhs_dilation or (1, 1)), (1, 1)),
-        "dimension_numbers": (layout, _LAYOUT),
-        "feature_group_count": (feature_group_count, 1),
-        "batch_group_count": (batch_group_count, 1),
-        "precision": (precision, None),
-        "preferred_element_type": (preferred_element_type, None),
-    }
+    _refuse_what_differs(
+        padding=(padding, "SAME"),
+        lhs_dilation=(tuple(lhs_dilation or (1, 1)), (1, 1)),
+        rhs_dilation=(tuple(rhs_dilation or (1, 1)), (1, 1)),
+        dimension_numbers=(layout, _LAYOUT),
+        feature_group_count=(feature_group_count, 1),
+        batch_group_count=(batch_group_count, 1),
+        precision=(precision, None),
+        preferred_element_type=(preferred_element_type, None),
+    )
+    strides = tuple(window_strides)
+    whole_patches = strides != (1, 1) or rhs.shape[2] <= FEW_CHANNELS
+    convolve = partial(_by_patches, strides=strides) if whole_patches else _by_rows
+    return channels_last(convolve(channels_first(lhs), rhs))
+
+
+def _refuse_what_differs(**asked: tuple[Any, Any]) -> None:
     for name, (value, expected) in asked.items():
         if value != expected:
             raise ValueError(
                 f"unfold computes convolutions with {name}={expected!r} alone, not {value!r}; "
                 'use convolution="lax".'
             )
-    strides = tuple(window_strides)
-    whole_patches = strides != (1, 1) or rhs.shape[2] <= FEW_CHANNELS
-    convolve = partial(_by_patches, strides=strides) if whole_patches else _by_rows
-    return channels_last(convolve(channels_first(lhs), rhs))
 
 
 def channels_first(images: jax.Array) -> jax.Array:
@@ -97,7 +100,7 @@ def channels_last(images: jax.Array) -> jax.Array:
 _LAYOUT = jax.lax.conv_dimension_numbers((1, 1, 1, 1), (1, 1, 1, 1), ("NHWC", "HWIO", "NHWC"))
 
 
-def _by_patches(x: jax.Array, kernel: jax.Array, strides: tuple[int, int]) -> jax.Array:
+def _by_patches(x: jax.Array, kernel: jax.Array, strides: tuple[int, ...]) -> jax.Array:
     """[O, kh·kw·C] · [kh·kw·C, H'·W'·B] for any stride."""
     kh, kw, inputs, outputs = kernel.shape
     sizes = [-(-length // stride) for length, stride in zip(x.shape[1:3], strides, strict=True)]
@@ -132,7 +135,8 @@ def _forward(x: jax.Array, kernel: jax.Array) -> tuple[jax.Array, tuple[jax.Arra
     _, height, width, batch = x.shape
     rows = _unfold_rows(x, kh, kw)
     columns = (_as_matrix(kernel) @ rows).reshape(kw, outputs, height, width + kw - 1, batch)
-    return sum(columns[j, :, :, j : j + width] for j in range(kw)), (x, rows, kernel)
+    folded = reduce(jnp.add, [columns[j, :, :, j : j + width] for j in range(kw)])
+    return folded, (x, rows, kernel)
 
 
 def _backward(
@@ -148,7 +152,8 @@ def _backward(
     left = (kw - 1) // 2
     edges = (kh - 1 - (kh - 1) // 2, (kh - 1) // 2)
     d_rows = jnp.pad(d_rows[:, :, :, left : left + width], ((0, 0), (0, 0), edges, (0, 0), (0, 0)))
-    d_x = sum(d_rows[i, :, kh - 1 - i : kh - 1 - i + height] for i in range(kh))
+    shifted = [d_rows[i, :, kh - 1 - i : kh - 1 - i + height] for i in range(kh)]
+    d_x = reduce(jnp.add, shifted)
     return d_x, d_kernel
 
 

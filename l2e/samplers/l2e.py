@@ -8,8 +8,9 @@ with h = ε², a = εC, and α_φ ≈ ∇_θ g, β_φ ≈ ∇_r g of `l2e.kineti
 where α and β are the gradients of one g, as for the Gaussian.
 """
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -116,25 +117,10 @@ def step(
     """
     energy, gradient = potential.value_and_grad(state.position, batch)
     h, a = kinetic.physics(phi, step_size(state.steps), momentum_decay)
-    noise_scale = physics.noise_scale(a, temperature)
     tiling = Tiling.of(state.position)
-    noise = tiling.pack_raveled(jax.random.normal(key, (sum(tiling.sizes),), jnp.float32))
-
-    def gradients(r: jax.Array, r_scale: jax.Array, shared: jax.Array, scale: jax.Array) -> Any:
-        encoded = kinetic.encode(phi, features.scaled(shared, scale))
-        feature = features.scaled(r[None, :], r_scale)[0]
-        return kinetic.gradients(phi, encoded, feature, r, jnp.sqrt(h))
-
-    def move_momentum(r: jax.Array, noise: jax.Array, valid: jax.Array, *rest: jax.Array) -> Any:
-        alpha, beta = gradients(r, *rest)
-        g = rest[1][features.GRADIENT]
-        r = dynamics.momentum_step(r, g, alpha, beta, noise, h, a, noise_scale)
-        r = masked(r, valid)
-        return r, features.squares(r[None, :])
-
-    def move_position(r: jax.Array, *rest: jax.Array) -> jax.Array:
-        _, beta = gradients(r, *rest)
-        return dynamics.position_step(rest[1][features.POSITION], beta, h)
+    noise = jax.random.normal(key, (sum(tiling.sizes),), jnp.float32)
+    forces = partial(_forces, kinetic=kinetic, phi=phi, epsilon=jnp.sqrt(h))
+    noise_scale = physics.noise_scale(a, temperature)
 
     shared, (sums, r_sums) = each_in_place(
         features.update,
@@ -143,17 +129,75 @@ def step(
         tiling.pack(state.position),
         state.momentum,
     )
-    shared = (shared, features.scales(tiling, sums))
-    momentum, new_sums = each(
-        move_momentum,
+    seen = (shared, features.scales(tiling, sums))
+    momentum, r_sums_after = each(
+        partial(_move_momentum, forces=forces, h=h, a=a, noise_scale=noise_scale),
         state.momentum,
-        noise,
-        jnp.asarray(tiling.valid),
         features.scales(tiling, r_sums),
-        *shared,
+        *seen,
+        tiling.pack_raveled(noise),
+        jnp.asarray(tiling.valid),
     )
-    moved = each(move_position, momentum, features.scales(tiling, new_sums), *shared)
+    moved = each(
+        partial(_move_position, forces=forces, h=h),
+        momentum,
+        features.scales(tiling, r_sums_after),
+        *seen,
+    )
     position = tiling.unpack(moved, state.position)
-
     info = observe(energy, gradient, state.position, position)
-    return L2EState(position, momentum, shared[0], state.steps + 1), info
+    return L2EState(position, momentum, shared, state.steps + 1), info
+
+
+Forces = Callable[[jax.Array, jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
+
+
+def _forces(
+    r: jax.Array,
+    r_scale: jax.Array,
+    shared: jax.Array,
+    scale: jax.Array,
+    *,
+    kinetic: Kinetic,
+    phi: Params,
+    epsilon: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """α and β of one tile [T], from the momentum [T] and the shared features [8, T]."""
+    encoded = kinetic.encode(phi, features.scaled(shared, scale))
+    feature = features.scaled(r[None, :], r_scale)[0]
+    return kinetic.gradients(phi, encoded, feature, r, epsilon)
+
+
+def _move_momentum(
+    r: jax.Array,
+    r_scale: jax.Array,
+    shared: jax.Array,
+    scale: jax.Array,
+    noise: jax.Array,
+    valid: jax.Array,
+    *,
+    forces: Forces,
+    h: jax.Array,
+    a: jax.Array,
+    noise_scale: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """The new momentum of one tile, and its sums of squares by group."""
+    alpha, beta = forces(r, r_scale, shared, scale)
+    gradient = shared[features.GRADIENT]
+    r = dynamics.momentum_step(r, gradient, alpha, beta, noise, h, a, noise_scale)
+    r = masked(r, valid)
+    return r, features.squares(r[None, :])
+
+
+def _move_position(
+    r: jax.Array,
+    r_scale: jax.Array,
+    shared: jax.Array,
+    scale: jax.Array,
+    *,
+    forces: Forces,
+    h: jax.Array,
+) -> jax.Array:
+    """The new position of one tile, from its new momentum."""
+    _, beta = forces(r, r_scale, shared, scale)
+    return dynamics.position_step(shared[features.POSITION], beta, h)

@@ -9,6 +9,8 @@ from jax.flatten_util import ravel_pytree
 import l2e
 from l2e.features import DECAYS
 from l2e.tiles import Tiling
+from tasks.build import bind_network
+from tasks.spec import ModelSpec
 
 H, DECAY, TEMPERATURE = 4e-4, 0.15, 0.7
 SETTINGS = {"step_size": H, "momentum_decay": DECAY, "temperature": TEMPERATURE}
@@ -59,13 +61,13 @@ def anchored_rule(phi, features, r, epsilon):
     return 0.1 / epsilon * alpha, r + beta
 
 
-def anchored_physics(phi):
+def anchored_physics(phi, h):
     logit = np.log(DECAY / (1.0 - DECAY)) + phi["logit_momentum_decay"]
-    return H * np.exp(phi["log_step_size"]), 1.0 / (1.0 + np.exp(-logit))
+    return h * np.exp(phi["log_step_size"]), 1.0 / (1.0 + np.exp(-logit))
 
 
 RULES = {
-    "gradient": (gradient_rule, lambda phi: (H, DECAY)),
+    "gradient": (gradient_rule, lambda phi, h: (h, DECAY)),
     "anchored": (anchored_rule, anchored_physics),
 }
 
@@ -73,10 +75,10 @@ RULES = {
 class Reference:
     """Eq. (6) in NumPy and float64, one tensor at a time, two whole passes a step."""
 
-    def __init__(self, name, phi, leaves, momenta):
+    def __init__(self, name, phi, leaves, momenta, h):
         self.rule, physics = RULES[name]
         self.phi = {key: np.float64(leaf) for key, leaf in phi.items()}
-        self.h, self.a = physics(self.phi)
+        self.h, self.a = physics(self.phi, h)
         self.theta = [np.float64(leaf).ravel() for leaf in leaves]
         self.r = momenta
         self.averages = [np.zeros((len(DECAYS), len(leaf))) for leaf in self.theta]
@@ -109,28 +111,70 @@ def pieces(flat, leaves):
     return np.split(np.float64(flat), np.cumsum([leaf.size for leaf in leaves])[:-1])
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_a_chain_equals_the_equations_written_out(nested, name):
+def follow(name, potential, gradient, params, batch, h=H):
+    """A chain of the sampler beside eq. (6) written out, comparing both at every step.
+
+    `gradient` computes ∇Ũ for the equations, at their own positions.
+    """
     kinetic = l2e.KINETICS[name]()
     phi = perturbed(kinetic.init(jax.random.key(0)), 0.1)
-    kernel = l2e.SAMPLERS["l2e"](nested.potential, kinetic=kinetic, phi=phi, **SETTINGS)
-    state = kernel.init(jax.random.key(2), nested.params)
-    leaves, structure = jax.tree.flatten(nested.params)
-    reference = Reference(name, phi, leaves, pieces(momentum(state), leaves))
-    step, gradient = jax.jit(kernel.step), jax.jit(nested.potential.value_and_grad)
+    kernel = l2e.SAMPLERS["l2e"](potential, kinetic=kinetic, phi=phi, **SETTINGS | {"step_size": h})
+    state = kernel.init(jax.random.key(2), params)
+    leaves, structure = jax.tree.flatten(params)
+    reference = Reference(name, phi, leaves, pieces(momentum(state), leaves), h)
+    step, size = jax.jit(kernel.step), sum(leaf.size for leaf in leaves)
     for count in range(100):
-        key, batch = jax.random.key(100 + count), nested.batch(count)
+        key = jax.random.key(100 + count)
         position = [
             jnp.asarray(theta.reshape(leaf.shape), jnp.float32)
             for theta, leaf in zip(reference.theta, leaves, strict=True)
         ]
-        _, g = gradient(structure.unflatten(position), batch)
-        noise = pieces(jax.random.normal(key, (nested.size,)), leaves)
-        reference.step([np.float64(leaf).ravel() for leaf in jax.tree.leaves(g)], noise)
-        state, _ = step(key, state, batch)
-        ours = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.position)])
-        assert_close(ours, np.concatenate(reference.theta))
+        g = jax.tree.leaves(gradient(structure.unflatten(position), batch(count)))
+        noise = pieces(jax.random.normal(key, (size,)), leaves)
+        reference.step([np.float64(leaf).ravel() for leaf in g], noise)
+        state, _ = step(key, state, batch(count))
+        assert_close(ravel_pytree(state.position)[0], np.concatenate(reference.theta))
         assert_close(momentum(state), np.concatenate(reference.r))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_chain_equals_the_equations_written_out(nested, name):
+    value_and_grad = jax.jit(nested.potential.value_and_grad)
+    follow(
+        name,
+        nested.potential,
+        lambda params, batch: value_and_grad(params, batch)[1],
+        nested.params,
+        nested.batch,
+    )
+
+
+def test_the_engine_equals_a_plain_one():
+    """A convolutional network over several tiles, unfolded, in micro-batches with a remainder.
+
+    The equations get their gradients from XLA's convolution, a batch at once.
+    """
+    keys = jax.random.split(jax.random.key(0), 3)
+    x = jax.random.normal(keys[0], (40, 9, 8, 1))
+    y = jax.random.randint(keys[1], (40,), 0, 10)
+
+    def potential(convolution, micro_batch):
+        network = bind_network(ModelSpec(5, 3, residual=True), (9, 8, 1), 10, convolution)
+        prior = l2e.priors.gaussian(1.0)
+        return network, l2e.minibatch(network.log_likelihood, prior, 40, micro_batch=micro_batch)
+
+    (network, fast), (_, plain) = potential("unfold", 16), potential("lax", None)
+    params = network.init(keys[2])
+    assert Tiling.of(params).count > 1
+    value_and_grad = jax.jit(plain.value_and_grad)
+    follow(
+        "anchored",
+        fast,
+        lambda params, batch: value_and_grad(params, batch)[1],
+        params,
+        lambda count: (x, y),
+        h=1e-5,
+    )
 
 
 def assert_close(ours, wanted):
