@@ -109,13 +109,16 @@ def step_rows(name: str, arguments: Arguments) -> list[dict[str, Any]]:
 
 
 def random_parts(shape: tuple[int, ...]) -> Parts:
-    """Images of noise: speed does not depend on what is seen."""
+    """Images of noise: speed does not depend on what is seen.
+
+    Few are for validation, so that short runs do not pay more for predictions than long ones do.
+    """
 
     def part(count: int) -> tuple[jax.Array, jax.Array]:
         x = jax.random.normal(jax.random.key(count), (count, *shape))
         return x, jnp.arange(count, dtype=jnp.int32) % 10
 
-    return Parts(part(4000), part(200), part(200), 10)
+    return Parts(part(4000), part(16), part(16), 10)
 
 
 def update_row(size: int, arguments: Arguments) -> dict[str, Any]:
