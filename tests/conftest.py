@@ -124,10 +124,18 @@ def build() -> Callable[..., l2e.Sampler]:
 
 
 @pytest.fixture(scope="session")
-def data_dir() -> Path:
-    """The folder of real data sets."""
+def folder_with() -> Callable[..., Path]:
+    """Names of real data sets -> the folder that has them all.
+
+    They are not the project's to ship: without them, a test that needs them is skipped.
+    """
     beside = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("L2E_DATA") or beside)
-    if not folder.is_dir():
-        pytest.skip(f"no data folder at {folder} (set L2E_DATA)")
-    return folder
+
+    def find(*names: str) -> Path:
+        absent = [f"{name}.npz" for name in names if not (folder / f"{name}.npz").is_file()]
+        if absent:
+            pytest.skip(f"{folder} has no {', '.join(absent)} (set L2E_DATA to a folder with them)")
+        return folder
+
+    return find

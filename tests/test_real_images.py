@@ -13,13 +13,14 @@ from l2e.meta.journal import read_metrics
 from tasks.distribution import named
 
 
-def test_small_runs_resumes_and_exports(tmp_path, data_dir):
+def test_small_runs_resumes_and_exports(tmp_path, folder_with):
     config = replace(
         PRESETS["small"],
         inner=replace(PRESETS["small"].inner, burn_in=4, draws=2, thin=2, batch_size=32),
         pairs=2, chunk=1, heldout_chains=2, outer_steps=1, checkpoint_every=1,
     )  # fmt: skip
-    tasks = named("small", l2e.priors.gaussian(1.0), data_dir)
+    folder = folder_with("mnist", "fashion_mnist", "emnist", "bloodmnist", "kmnist")
+    tasks = named("small", l2e.priors.gaussian(1.0), folder)
     data = tasks.identity()
     for steps in (1, 2):
         options = train.RunOptions(tmp_path / "run", resume=steps > 1)

@@ -190,7 +190,5 @@ def test_checksum_sees_pixels_and_labels_but_not_label_types(arrays, mock_data):
 
 
 @pytest.mark.parametrize("name", REAL_CLASSES)
-def test_real_data(name, data_dir):
-    if not (data_dir / f"{name}.npz").is_file():
-        pytest.skip(f"no {name}.npz in the data folder (set L2E_DATA)")
-    assert load(name, data_dir).num_classes == REAL_CLASSES[name]
+def test_real_data(name, folder_with):
+    assert load(name, folder_with(name)).num_classes == REAL_CLASSES[name]
