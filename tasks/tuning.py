@@ -25,4 +25,4 @@ def micro_batch(spec: ModelSpec, shape: tuple[int, ...]) -> int | None:
     if jax.default_backend() != "cpu":
         return None
     height, width, _ = shape
-    return min(max(CACHED // (height * width * spec.channels), FEWEST), MOST)
+    return MOST if MOST * height * width * spec.channels <= CACHED else FEWEST

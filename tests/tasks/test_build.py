@@ -6,6 +6,7 @@ import pytest
 from tasks.build import bind_network, build, split
 from tasks.images import DataError
 from tasks.spec import ModelSpec, TaskSpec
+from tasks.tuning import micro_batch
 
 SPEC = TaskSpec("mock", ModelSpec(4), valid=10)
 
@@ -105,3 +106,9 @@ def test_data_without_variation_or_size_is_refused(mock_data):
         split(data._replace(x_train=np.full_like(data.x_train, 7)), 10)
     with pytest.raises(DataError, match="9 training images"):
         split(mock_data(train=9), 3)
+
+
+@pytest.mark.parametrize(("channels", "edge", "images"), [(4, 8, 32), (4, 28, 16), (64, 28, 16)])
+def test_micro_batches_are_whole_vectors_and_divide_a_batch(channels, edge, images):
+    assert micro_batch(ModelSpec(channels), (edge, edge, 1)) == images
+    assert 128 % images == 0
