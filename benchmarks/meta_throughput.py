@@ -36,6 +36,7 @@ import l2e
 from l2e.machine import peak_memory, prepare
 from l2e.meta.config import InnerConfig, MetaConfig
 from l2e.meta.inner import InnerLoop
+from l2e.potential import of_task
 from tasks.build import bind
 from tasks.spec import ModelSpec, TaskSpec
 
@@ -125,7 +126,7 @@ def our_run(task: l2e.Task, steps: int) -> tuple[Any, int]:
 
 def step_arithmetic(task: l2e.Task) -> float:
     """Operations of one step: the gradient's products, and two passes of the kinetic network."""
-    potential = l2e.minibatch(task.log_likelihood, task.log_prior, task.num_data)
+    potential = of_task(task)
     theta = jax.eval_shape(task.init, jax.random.key(0))
     batch = jax.tree.map(lambda leaf: leaf[: plain.BATCH], task.train)
     size = sum(leaf.size for leaf in jax.tree.leaves(theta))

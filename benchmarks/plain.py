@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import l2e
 from l2e.batches import minibatches
 from l2e.features import DECAYS
+from l2e.potential import of_task
 
 BATCH = 128
 STEP_SIZE, FRICTION = 1e-6, 0.1
@@ -102,6 +103,6 @@ def stepwise(task: l2e.Task, *, steps: int) -> tuple[Callable[[], Any], int]:
 
 
 def _parts(task: l2e.Task) -> tuple[l2e.Potential, Any, Any]:
-    potential = l2e.minibatch(task.log_likelihood, task.log_prior, task.num_data)
+    potential = of_task(task)
     phi = l2e.KINETICS["anchored"]().init(jax.random.key(0))
     return potential, minibatches(task.train, BATCH), phi

@@ -24,6 +24,7 @@ from rich.table import Table
 import l2e
 from l2e.batches import minibatches
 from l2e.machine import prepare
+from l2e.potential import of_task
 from tasks.build import Parts, bind
 from tasks.spec import TaskSpec
 
@@ -73,9 +74,7 @@ def step_rows(name: str, arguments: Arguments) -> list[dict[str, Any]]:
     """Time of gradient, SGHMC and L2E on one network."""
     spec, shape = NETWORKS[name]
     task = bind(TaskSpec.parse(spec), random_parts(shape), l2e.priors.gaussian(1.0))
-    potential = l2e.minibatch(
-        task.log_likelihood, task.log_prior, task.num_data, micro_batch=task.micro_batch
-    )
+    potential = of_task(task)
     source, key = minibatches(task.train, BATCH), jax.random.key(1)
     theta = task.init(jax.random.key(2))
     work = measure.arithmetic(potential.value_and_grad, theta, source(key, jnp.int32(0)))

@@ -16,7 +16,7 @@ import numpy as np
 from l2e import chain, metrics
 from l2e.batches import minibatches
 from l2e.parallel import each, over_devices
-from l2e.potential import minibatch
+from l2e.potential import of_task
 from l2e.predict import average, member_log_probs
 from l2e.types import Batch, Key, Potential, Sampler, Task
 
@@ -168,9 +168,7 @@ def _chain_scores(
     parts: Sequence[Batch],
 ) -> dict[str, jax.Array]:
     train, (x_valid, y_valid), (x_test, y_test) = parts
-    potential = minibatch(
-        task.log_likelihood, task.log_prior, task.num_data, micro_batch=task.micro_batch
-    )
+    potential = of_task(task)
     draws = chain.run(
         contender.build(potential, rate / task.num_data),
         chain.split_roles(jax.random.fold_in(key, 0)),

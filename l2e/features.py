@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from l2e.tiles import Tiling, by_group, group_sums
+from l2e.tiles import Tiling, group_sums
 
 FEATURE_VERSION = 1
 DECAYS = (0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
@@ -57,7 +57,7 @@ def squares(features: jax.Array) -> jax.Array:
 
 
 def scales(tiling: Tiling, sums: jax.Array) -> jax.Array:
-    """What features are multiplied by: 1 / RMS of each feature in each tensor.
+    """What `tiles.by_group` multiplies features by: 1 / RMS of each feature in each tensor.
 
     Args:
         tiling: where the tensors lie.
@@ -67,8 +67,3 @@ def scales(tiling: Tiling, sums: jax.Array) -> jax.Array:
         One factor a group [n, F, T / LANES].
     """
     return tiling.per_tensor(lambda total, size: lax.rsqrt(total / size + _FLOOR), sums)
-
-
-def scaled(features: jax.Array, factors: jax.Array) -> jax.Array:
-    """Features of unit root-mean-square: [F, T], [F, T / LANES] -> [F, T]."""
-    return by_group(features, factors)

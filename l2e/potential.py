@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from l2e.batches import count_examples, in_pieces
-from l2e.types import Batch, Params, Potential
+from l2e.types import Batch, Params, Potential, Task
 
 
 def minibatch(
@@ -72,6 +72,16 @@ def minibatch(
         return jax.tree.map(lambda data, prior: -scale * data - prior, likelihood, prior)
 
     return Potential(value_and_grad=value_and_grad, num_data=num_data)
+
+
+def of_task(task: Task, num_data: float | None = None) -> Potential:
+    """The potential of a task, in its own micro-batches; n is the task's unless given."""
+    return minibatch(
+        task.log_likelihood,
+        task.log_prior,
+        num_data or task.num_data,
+        micro_batch=task.micro_batch,
+    )
 
 
 def _sum_over_pieces(

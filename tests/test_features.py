@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from l2e import features
-from l2e.tiles import Tiling
+from l2e.tiles import Tiling, by_group
 
 SIZES = (2, 3, 1)
 TILING = Tiling(SIZES)
@@ -29,7 +29,7 @@ def scaled(rows):
     """Rows [F, P] at unit root-mean-square within each tensor."""
     tiles = block(rows)
     factors = features.scales(TILING, jax.vmap(features.squares)(tiles))
-    return unblock(jax.vmap(features.scaled)(tiles, factors))
+    return unblock(jax.vmap(by_group)(tiles, factors))
 
 
 def rms(rows):

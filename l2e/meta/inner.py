@@ -21,7 +21,7 @@ from l2e.batches import minibatches
 from l2e.meta.config import MetaConfig
 from l2e.meta.losses import LOSSES
 from l2e.parallel import each, over_devices
-from l2e.potential import minibatch
+from l2e.potential import of_task
 from l2e.predict import member_log_probs
 from l2e.samplers import SAMPLERS
 from l2e.types import Batch, Key, Params, Task
@@ -117,9 +117,7 @@ def chain_loss(
     """Run one chain with the sampler φ and judge its model average on validation data."""
     inner = config.inner
     num_data = inner.num_data or len(train[1])
-    potential = minibatch(
-        task.log_likelihood, task.log_prior, num_data, micro_batch=task.micro_batch
-    )
+    potential = of_task(task, num_data)
     kernel = SAMPLERS["l2e"](
         potential,
         kinetic=config.kinetic.build(),
@@ -139,6 +137,6 @@ def chain_loss(
         thin=inner.thin,
     )
     x, labels = valid
-    batch_size = min(inner.predict_batch, task.micro_batch or inner.predict_batch)
+    batch_size = task.micro_batch or inner.predict_batch
     log_probs = member_log_probs(task.apply, draws, x, batch_size=batch_size)
     return LOSSES[config.meta_loss](log_probs, labels)

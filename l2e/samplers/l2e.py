@@ -21,7 +21,7 @@ from l2e.parallel import each, each_in_place
 from l2e.samplers.info import observe
 from l2e.schedules import as_schedule
 from l2e.tables import lookup
-from l2e.tiles import Tiling, masked
+from l2e.tiles import Tiling, by_group, masked
 from l2e.types import Batch, Info, Key, Kinetic, Params, Potential, Sampler, Schedule
 
 
@@ -163,8 +163,8 @@ def _forces(
     epsilon: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
     """α and β of one tile [T], from the momentum [T] and the shared features [8, T]."""
-    encoded = kinetic.encode(phi, features.scaled(shared, scale))
-    feature = features.scaled(r[None, :], r_scale)[0]
+    encoded = kinetic.encode(phi, by_group(shared, scale))
+    feature = by_group(r[None, :], r_scale)[0]
     return kinetic.gradients(phi, encoded, feature, r, epsilon)
 
 
