@@ -75,7 +75,7 @@ def unfold(
     strides = tuple(window_strides)
     whole_patches = strides != (1, 1) or rhs.shape[2] <= FEW_CHANNELS
     convolve = partial(_by_patches, strides=strides) if whole_patches else _by_rows
-    return channels_last(convolve(channels_first(lhs), rhs))
+    return swap_images_and_channels(convolve(swap_images_and_channels(lhs), rhs))
 
 
 def _refuse_what_differs(**asked: tuple[Any, Any]) -> None:
@@ -87,13 +87,8 @@ def _refuse_what_differs(**asked: tuple[Any, Any]) -> None:
             )
 
 
-def channels_first(images: jax.Array) -> jax.Array:
-    """``[B, H, W, C]`` to ``[C, H, W, B]``."""
-    return images.transpose(3, 1, 2, 0)
-
-
-def channels_last(images: jax.Array) -> jax.Array:
-    """``[C, H, W, B]`` to ``[B, H, W, C]``."""
+def swap_images_and_channels(images: jax.Array) -> jax.Array:
+    """``[B, H, W, C]`` to ``[C, H, W, B]``, and back."""
     return images.transpose(3, 1, 2, 0)
 
 

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from tasks.convolution import Convolution, channels_first, channels_last
+from tasks.convolution import Convolution, swap_images_and_channels
 from tasks.resnet import ResNet
 from tasks.spec import ModelSpec
 
@@ -60,9 +60,10 @@ def max_pool(x: jax.Array) -> jax.Array:
         raise ValueError(
             f"Nothing is left to pool of {x.shape[1]}×{x.shape[2]} pixels; use 2×2 at least."
         )
-    h = channels_first(x)[:, :rows, :columns]  # where `unfold` computes: vectorised over images
+    # Arranged as `unfold` computes: vectorised over images.
+    h = swap_images_and_channels(x)[:, :rows, :columns]
     h = jnp.maximum(h[:, ::2], h[:, 1::2])
-    return channels_last(jnp.maximum(h[:, :, ::2], h[:, :, 1::2]))
+    return swap_images_and_channels(jnp.maximum(h[:, :, ::2], h[:, :, 1::2]))
 
 
 def widen(x: jax.Array, channels: int) -> jax.Array:

@@ -85,9 +85,8 @@ class ResNet(nn.Module):
 
     This is the CIFAR network of He et al. with FRN for batch normalisation and Swish for ReLU.
     Where a shape changes, they pad with channels of zeros (option A); here a 1×1 convolution and
-    FRN project, as in Wenzel et al. and in Izmailov et al.; those projections do not count as
-    layers. The latter's code also has biases in convolutions and learned thresholds: two more
-    numbers a channel, 274,042 instead of 272,474 for ResNet20 with 3 channels in and 10 classes.
+    FRN project (option B), which do not count as layers. Versions of this network in other code may
+    have further parameters, such as biases of convolutions or FRN's learned threshold.
 
     Attributes:
         spec: ``channels`` is w, ``depth`` is 6n + 2; ``residual`` and ``dense`` mean nothing here.
